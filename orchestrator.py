@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from memory import agent, assembly, decide, interchange, models, offline, review
+from memory import agent, assembly, decide, interchange, models, offline, review, upkeep
 from memory.cli import (
     ConfigFile,
     Debug,
@@ -139,7 +139,7 @@ async def _run(
             async with assembly.build_chat_memory(store, settings, model) as memory:
                 await _replay(store, memory, model.name, turns)
             return
-        workspace = assembly.build_workspace(settings, store.ledger)
+        workspace = agent.build_workspace(settings, store.ledger)
         chat = Chat(store, model, user, settings.llm.timeout_s, workspace)
         # One person talks, and should see at once what is remembered.
         at_once = settings.memory.model_copy(update={"extraction_wait": 0.0})
@@ -164,7 +164,7 @@ async def _deduplicate(
     show(view(done, groups=False))
     if report is not None and before is not None:
         with store.ledger.reading() as reader:
-            cards = review.recorded_cards(reader, reader.decisions.of_run(done.run))
+            cards = upkeep.recorded_cards(reader, reader.decisions.of_run(done.run))
         save_report(
             report, review.batch_report(done, cards, before, settings.memory.rules, store.clock())
         )

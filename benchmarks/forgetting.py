@@ -1,4 +1,7 @@
-"""Measure how long it takes to forget a user, and how much memory it needs.
+"""Measure how long it takes to forget a user or a memory, and how much memory it needs.
+
+    python -m benchmarks.forgetting [8000 16000 100000]
+    python -m benchmarks.forgetting --one 130000
 
 Made-up memories (`benchmarks/made_up.py`) of one user are imported as they are. Every tenth is then
 reworded, so that it has a retired wording; every hundredth belongs to an episode; and as many turns
@@ -6,6 +9,10 @@ wait for extraction. Then a separate process forgets the user. The clock covers 
 the first transaction until the log is scrubbed. `held` is the longest time for which one
 transaction kept others from writing. `rest` is the process's resident memory when the store is
 open, and `more` is how far the peak lies above it.
+
+`--one` forgets 19 memories of such a store, in which 20 turns wait, one by one. Meanwhile another
+process writes to the ledger without a pause; `waited` is the longest time that one of its writes
+took.
 """
 
 from __future__ import annotations
@@ -22,11 +29,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
+from statistics import median
 
 from benchmarks.importing import AT_ONCE, TimedEmbedder, config_of, held
 from benchmarks.made_up import memories
 from memory.assembly import open_store
+from memory.ledger import Ledger
 from memory.models import Episode, Turn
 from memory.store import MemoryStore, forget_user
 
@@ -45,6 +55,69 @@ class Forgot:
     more_mb: float
 
 
+@dataclass(frozen=True)
+class ForgotOne:
+    """The times of 19 calls that each forget one memory, and the longest wait of a writer."""
+
+    memories: int
+    p50_ms: float
+    longest_ms: float
+    waited_ms: float
+    waited_alone_ms: float
+
+
+def measure_one(count: int) -> ForgotOne:
+    with tempfile.TemporaryDirectory(prefix="forgetting-") as name:
+        folder = Path(name)
+        fill(folder, count, turns=20)
+        with open_store(config_of(folder), TimedEmbedder()) as store:
+            names = [memory.id for memory in islice(store.memories(), 7, count, count // 20)][:20]
+            assert store.forget(names.pop()).erased  # what the filling left in gaps
+            with waiting_writer(folder) as alone:
+                time.sleep(5.0)
+            took = []
+            with waiting_writer(folder) as beside:
+                for one in names:
+                    started = time.perf_counter()
+                    assert store.forget(one).erased
+                    took.append(1_000 * (time.perf_counter() - started))
+    longest = round(max(took), 1)
+    return ForgotOne(count, round(median(took), 1), longest, beside[0], alone[0])
+
+
+@contextmanager
+def waiting_writer(folder: Path) -> Iterator[list[float]]:
+    """Write from another process while the block runs; then add its longest write in ms."""
+    command = [sys.executable, "-m", "benchmarks.forgetting", "--write", str(folder)]
+    longest: list[float] = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as one:
+        assert one.stdin is not None
+        assert one.stdout is not None
+        one.stdout.readline()
+        yield longest
+        one.stdin.close()
+        longest.append(float(one.stdout.readline()))
+
+
+def _until_input_ends(over: threading.Event) -> None:
+    sys.stdin.read()
+    over.set()
+
+
+def write(folder: Path) -> float:
+    """Write until standard input ends; return the milliseconds of the longest transaction."""
+    over, longest = threading.Event(), 0.0
+    with Ledger.create(f"sqlite:///{folder / 'ledger.db'}") as ledger:
+        threading.Thread(target=_until_input_ends, args=(over,), daemon=True).start()
+        print("ready", flush=True)
+        while not over.wait(0.002):
+            started = time.perf_counter()
+            with ledger.writing() as writer:
+                writer.set_meta("benchmark", str(started))
+            longest = max(longest, time.perf_counter() - started)
+    return round(1_000 * longest, 1)
+
+
 def measure(count: int) -> Forgot:
     with tempfile.TemporaryDirectory(prefix="forgetting-") as folder:
         fill(Path(folder), count)
@@ -53,7 +126,7 @@ def measure(count: int) -> Forgot:
     return Forgot(**json.loads(done.stdout))
 
 
-def fill(folder: Path, count: int) -> None:
+def fill(folder: Path, count: int, *, turns: int | None = None) -> None:
     with open_store(config_of(folder), TimedEmbedder()) as store:
         told = [one.model_copy(update={"user": USER}) for one in memories(count, 1)]
         for start in range(0, count, AT_ONCE):
@@ -65,8 +138,8 @@ def fill(folder: Path, count: int) -> None:
             store.update(name, f"{memory.content} She said so twice.")
         for start in range(0, len(names), 200):
             tell_episode(store, names[start : start + 2])
-        for start in range(0, len(names), 100):
-            keep(store, start)
+        for number in range(turns or len(names) // 100):
+            keep(store, number)
 
 
 def tell_episode(store: MemoryStore, names: list[str]) -> None:
@@ -128,7 +201,15 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("counts", nargs="*", type=int, default=[8_000, 16_000, 100_000])
     asked.add_argument("--in", dest="folder", type=Path, help="forget there, in this process")
+    asked.add_argument("--one", type=int, help="forget single memories of a store of this size")
+    asked.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     given = asked.parse_args()
+    if given.write is not None:
+        print(write(given.write))
+        return
+    if given.one is not None:
+        print(measure_one(given.one))
+        return
     if given.folder is not None:
         sys.stdout.write(json.dumps(asdict(forget(given.folder))))
         return

@@ -32,8 +32,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 import memory
-from memory.agent import AgentTools
-from memory.assembly import build_deduplicator, build_extractor, build_tools, open_store
+from memory.agent import AgentTools, build_tools
+from memory.assembly import build_deduplicator, build_extractor, open_store
 from memory.config import Config, MemoryConfig
 from memory.models import (
     Extraction,

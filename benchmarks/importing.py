@@ -92,9 +92,9 @@ def held() -> Iterator[Held]:
     found, writing = Held(), Ledger.writing
 
     @contextmanager
-    def timed(self: Ledger) -> Iterator[Any]:
-        started = time.perf_counter()
-        with writing(self) as writer:
+    def timed(self: Ledger, *args: Any) -> Iterator[Any]:
+        with writing(self, *args) as writer:
+            started = time.perf_counter()
             yield writer
         found.seconds.append(time.perf_counter() - started)
 

@@ -78,6 +78,8 @@ def _defined(module: ast.Module) -> Iterator[str]:
     for node in module.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
+        elif isinstance(node, ast.ImportFrom):  # `from memory.store import erase as erase`
+            yield from (one.name for one in node.names if one.asname == one.name)
         for target in getattr(node, "targets", [getattr(node, "target", None)]):
             yield from (
                 one.id for one in ast.walk(target or ast.Pass()) if isinstance(one, ast.Name)

@@ -13,9 +13,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
-from sqlalchemy.engine import URL
+from sqlalchemy.engine import URL, make_url
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.extractor import MemoryExtractor
@@ -39,6 +40,28 @@ def _keep_files_in_memory(folder: str = "/dev/shm") -> None:
 
 
 _keep_files_in_memory()
+
+
+def _trust_one_certificate() -> None:
+    """Let HTTP clients read one certificate, not 140 (20 ms each time): all servers are local."""
+    file = Path(tempfile.gettempdir(), f"memory-certificate-{os.getuid()}.pem")
+    if not file.exists():
+        begin, end, _ = (
+            Path(certifi.where()).read_text("utf-8").partition("-----END CERTIFICATE-----")
+        )
+        written = file.with_suffix(f".{os.getpid()}")
+        written.write_text(begin + end, "utf-8")
+        written.replace(file)
+    os.environ["SSL_CERT_FILE"] = str(file)
+
+
+_trust_one_certificate()
+
+if sys.dont_write_bytecode:  # otherwise every process compiles all modules again
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(Path(tempfile.gettempdir(), f"memory-bytecode-{os.getuid()}"))
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Who is started in the background ignores Ctrl-C, and so would every command that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -83,6 +106,27 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         url: str = request.getfixturevalue("postgres_url")
         return url
     return f"sqlite:///{tmp_path / 'data' / 'ledger.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Yield the URL of an empty ledger, on SQLite and on PostgreSQL."""
+    if request.param == "postgresql":
+        server, template = request.getfixturevalue("postgres"), "empty_database"
+        with servers.postgres_database(server, request.getfixturevalue(template)) as url:
+            yield url
+    else:
+        (tmp_path / "data").mkdir(mode=0o700, exist_ok=True)
+        shutil.copy(request.getfixturevalue("empty_ledger"), tmp_path / "data" / "ledger.db")
+        yield f"sqlite:///{tmp_path / 'data' / 'ledger.db'}"
+
+
+@pytest.fixture(scope="session")
+def empty_database(postgres: URL) -> Iterator[str]:
+    """Make a PostgreSQL database with an empty ledger to copy, and yield its name."""
+    with servers.postgres_database(postgres) as url:
+        Ledger.create(url).close()
+        yield str(make_url(url).database)
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ class Request(NamedTuple):
 
 
 def import_all() -> None:
-    """Import the libraries and our modules, except adapters.
+    """Import the libraries and our modules, except adapters, and load the embedder's model.
 
     What cannot be imported here, since an extra is missing, is left to the forked processes.
     """
@@ -49,6 +49,8 @@ def import_all() -> None:
     for name in (*_LIBRARIES, *(one for one in own if not one.startswith("memory.adapters"))):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads do not survive a fork
+    importlib.import_module("memory.providers").WordLlamaEmbedder().embed(["text"])
 
 
 def serve(listener: socket.socket) -> Request:

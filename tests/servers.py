@@ -15,7 +15,6 @@ from uuid import uuid4
 
 import httpx2
 import pytest
-import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
 POSTGRES = "MEMORY_TEST_POSTGRES"
@@ -44,14 +43,8 @@ def postgres_server() -> Iterator[URL]:
 
 def _switch_syncing_off(server: URL) -> None:
     """Switch syncing off: these databases need not survive a crash of the machine."""
-    engine = sa.create_engine(
-        server.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
-    )
-    with engine.connect() as connection:
-        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-            connection.exec_driver_sql(f"ALTER SYSTEM SET {setting} = off")
-        connection.exec_driver_sql("SELECT pg_reload_conf()")
-    engine.dispose()
+    settings = ("fsync", "synchronous_commit", "full_page_writes")
+    _run(server, *(f"ALTER SYSTEM SET {one} = off" for one in settings), "SELECT pg_reload_conf()")
 
 
 @contextlib.contextmanager
@@ -70,23 +63,24 @@ def restartable_postgres() -> Iterator[tuple[URL, Callable[[], None], Callable[[
 
 
 @contextlib.contextmanager
-def postgres_database(server: URL) -> Iterator[str]:
-    """Make an empty database and yield its ledger URL."""
+def postgres_database(server: URL, template: str = "template1") -> Iterator[str]:
+    """Make a copy of a database, by default an empty one, and yield its ledger URL."""
     name = f"memory_{uuid4().hex[:12]}"
-    engine = sa.create_engine(
-        server.set(drivername="postgresql+psycopg"),
-        isolation_level="AUTOCOMMIT",
-        pool_pre_ping=True,  # a test may restart its server
-    )
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    _run(server, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     url = server.set(drivername="postgresql+psycopg", database=name)
     try:
         yield url.render_as_string(hide_password=False)
     finally:
-        with engine.connect() as connection:
-            connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
-        engine.dispose()
+        _run(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _run(server: URL, *statements: str) -> None:
+    import psycopg
+
+    address = server.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
 
 
 @contextlib.contextmanager

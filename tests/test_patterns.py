@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 
 import memory
 from tests.patterns import Use, patterns_of, superlinear
 
-USES = patterns_of(memory)
 _PARTS = 6
 
 
+@cache
+def uses() -> list[Use]:
+    return patterns_of(memory)
+
+
 def test_the_patterns_of_all_rooms_are_found() -> None:
-    rooms = {use.where.split(".")[1] for use in USES}
+    rooms = {use.where.split(".")[1] for use in uses()}
     assert rooms >= {"agent", "config", "coverage", "interchange", "offline", "providers", "text"}
     assert {"memory.store.forgetting._BETWEEN_CLAUSES", "memory.text.tokens._PIECES"} <= {
-        use.where for use in USES
+        use.where for use in uses()
     }, "as a pattern, and as one of its methods"
-    assert len(USES) > 200
+    assert len(uses()) > 200
 
 
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_no_pattern_takes_quadratic_time(part: int) -> None:
-    assert [(use.where, slow) for use in USES[part::_PARTS] if (slow := superlinear(use))] == []
+    assert [(use.where, slow) for use in uses()[part::_PARTS] if (slow := superlinear(use))] == []
 
 
 @pytest.mark.drill
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_no_pattern_takes_quadratic_time_on_more_texts(seed: int) -> None:
-    assert [(use.where, slow) for use in USES if (slow := superlinear(use, seed=seed))] == []
+    assert [(use.where, slow) for use in uses() if (slow := superlinear(use, seed=seed))] == []
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,12 @@ TEXT = "Mia is allergic to nuts."
 
 @pytest.fixture(params=["in memory", "by an index"])
 def by_agent(
-    request: pytest.FixtureRequest, ledger_url: str, embedder: PlacedEmbedder
+    request: pytest.FixtureRequest, empty_url: str, embedder: PlacedEmbedder
 ) -> Iterator[MemoryStore]:
     """A store that keeps the agents apart, on each database, in memory and beyond it."""
     index = BruteForce()
     with MemoryStore(
-        Ledger.create(ledger_url),
+        Ledger.create(empty_url),
         embedder,
         lambda _: index,
         vectors_mb=512 if request.param == "in memory" else 0,
@@ -67,7 +67,7 @@ def test_a_batch_merges_within_each_agent_only(
 
 @pytest.mark.parametrize("fields", [(), ("user",), ("user", "agent"), ("agent", "channel")])
 def test_memories_kept_apart_stay_apart_in_scopes_of_other_fields(
-    ledger_url: str,
+    empty_url: str,
     embedder: PlacedEmbedder,
     make_memory: MakeMemory,
     fields: tuple[ScopeField, ...],
@@ -75,7 +75,7 @@ def test_memories_kept_apart_stay_apart_in_scopes_of_other_fields(
     black, dark = "Mia owns a black cat.", "Mia owns a dark cat."
     embedder.place(dark, 0.97, to=black)
     model = ScriptedModel()
-    with MemoryStore(Ledger.create(ledger_url), embedder, clock=ticking()) as store:
+    with MemoryStore(Ledger.create(empty_url), embedder, clock=ticking()) as store:
         store.add_batch([told_to("a", make_memory, black), told_to("a", make_memory, dark)])
         scope = store.scope_of(next(store.memories()))
         with store.ledger.writing() as writer:
@@ -83,7 +83,7 @@ def test_memories_kept_apart_stay_apart_in_scopes_of_other_fields(
                 scope, text_key(black), text_key(dark), "kept by a person", "person"
             )
     with MemoryStore(
-        Ledger.create(ledger_url), embedder, scope_fields=fields, clock=ticking()
+        Ledger.create(empty_url), embedder, scope_fields=fields, clock=ticking()
     ) as store:
         deduplicator = MemoryDeduplicator(store, model)
         report = asyncio.run(deduplicator.deduplicate_all())
@@ -95,7 +95,7 @@ def test_memories_kept_apart_stay_apart_in_scopes_of_other_fields(
 
 @pytest.mark.parametrize("fields", [(), ("user",), ("user", "agent"), ("agent", "channel")])
 def test_an_import_too_keeps_apart_what_a_person_did_in_scopes_of_other_fields(
-    ledger_url: str,
+    empty_url: str,
     embedder: PlacedEmbedder,
     make_memory: MakeMemory,
     fields: tuple[ScopeField, ...],
@@ -103,7 +103,7 @@ def test_an_import_too_keeps_apart_what_a_person_did_in_scopes_of_other_fields(
     black, dark = "Mia owns a cat.", "Mia owns a dark cat."
     embedder.place(dark, 0.97, to=black)
     with MemoryStore(
-        Ledger.create(ledger_url), embedder, scope_fields=fields, clock=ticking()
+        Ledger.create(empty_url), embedder, scope_fields=fields, clock=ticking()
     ) as store:
         store.add(told_to("a", make_memory, black))
         here = Scope.of(next(store.memories()), ("user",))

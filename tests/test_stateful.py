@@ -181,7 +181,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
 
 BRIEF = settings(
-    max_examples=10,
+    max_examples=5,
     stateful_step_count=25,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

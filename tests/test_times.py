@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.assembly import build_deduplicator, build_extractor, build_tools, open_store
+from memory.agent import build_tools
+from memory.assembly import build_deduplicator, build_extractor, open_store
 from memory.config import Config, MemoryConfig
 from memory.models import Memory, Turn
 from memory.offline import OfflineModel

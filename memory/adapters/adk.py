@@ -26,11 +26,10 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from memory import assembly
+from memory import ChatMemory, assembly
 from memory.adapters.opening import LazyMemory, conversation_of
 from memory.config import Config, configured
 from memory.errors import InputError, MemoryNotFound
-from memory.extractor import ChatMemory
 from memory.models import Turn
 from memory.protocols import Embedder, LanguageModel
 from memory.runtime import in_thread

@@ -1,13 +1,13 @@
 """An implementation of LangGraph's `BaseStore` that deduplicates texts in its values.
 
-In configured namespaces, the text of a value becomes a memory. If the memory is later merged or
-replaced, reading the value returns the text of its live successor. All other values are stored and
-returned as they are.
+In configured namespaces, the text of a value becomes a memory. A search shows one item for each
+live memory, with the memory's present text; `get` returns every value as it was put.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
@@ -15,7 +15,7 @@ import operator
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from langgraph.store.base import (
@@ -32,25 +32,22 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from memory import assembly
+from memory import MemoryDeduplicator, MemoryStore, assembly
+from memory.assembly import Conflict, ItemPlace, Reader, StoredItem, Writer, erase, superseding
 from memory.config import Config, configured
-from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryNotFound, StillStatedBy
 from memory.interchange import starts_with
-from memory.ledger import ItemPlace, Reader, StoredItem, Writer
 from memory.models import (
     MAX_CONTENT,
     MAX_NAME,
-    Action,
+    PERSON,
     Condition,
-    Decision,
     Memory,
+    Scope,
     SearchResult,
-    Survivor,
 )
 from memory.protocols import Embedder, LanguageModel
 from memory.runtime import LoopThread, in_thread
-from memory.store import FOLDED, Conflict, MemoryStore, cosines_to, erase
 from memory.text import clean
 
 logger = logging.getLogger(__name__)
@@ -65,6 +62,24 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$lt": operator.lt,
     "$lte": operator.le,
 }
+
+
+class FoundItem(SearchItem):
+    """An item that a search returned.
+
+    `also`: the items that state the same, and are left out of the result for that reason. They are
+    not changed if this item is updated or deleted.
+    """
+
+    __slots__ = ("also",)
+
+    def __init__(self, *, also: Sequence[Item] = (), **fields: Any) -> None:
+        super().__init__(**fields)
+        self.also = tuple(also)
+
+    def dict(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().dict()
+        return fields | ({"also": [item.dict() for item in self.also]} if self.also else {})
 
 
 class DedupStore(BaseStore):
@@ -160,10 +175,10 @@ class DedupStore(BaseStore):
         async with AsyncExitStack() as stack:
             for namespace in sorted({namespace for namespace, _ in puts}):
                 await stack.enter_async_context(self._locks.setdefault(namespace, asyncio.Lock()))
-            new, successors = await in_thread(self._put, list(puts.values()))
+            new, former = await in_thread(self._put, list(puts.values()))
             if new:
                 await self._deduplicator.check_and_merge_all(new)
-            erased = [await in_thread(self._drop, *former) for former in successors.items()]
+            erased = [await in_thread(self._end, one) for one in former]
             if any(erased):
                 await in_thread(self._store.scrub)
         return results
@@ -177,107 +192,120 @@ class DedupStore(BaseStore):
     def _found(self, reader: Reader, op: Op) -> Any:
         if isinstance(op, GetOp):
             item = reader.items.get(op.namespace, op.key)
-            return (
-                None if item is None else Item(**self._item_fields(reader, {op.key: item})[op.key])
-            )
+            return None if item is None else Item(**_fields_of(item))
         if isinstance(op, SearchOp):
             return self._search_page(reader, op)
         if isinstance(op, ListNamespacesOp):
             return _listed(reader.items.namespaces(), op)
         return None
 
-    def _item_fields(
-        self, reader: Reader, items: Mapping[str, StoredItem]
-    ) -> dict[str, dict[str, Any]]:
-        """Return the arguments of LangGraph's `Item` for each stored item, under the same key.
-
-        If an item has a memory, the text in `value` is the present text of this memory. If the
-        memory is retired, the text in `value` is the text of its live successor.
-        """
-        living = reader.memories.living_rows(
-            item.memory_id for item in items.values() if item.memory_id is not None
-        )
-        answers = {}
-        for name, item in items.items():
-            value: dict[str, Any] = json.loads(item.value)
-            row = living.get(item.memory_id or "")
-            path, text = self._text(value)
-            if row is not None and path and clean(text) != row.memory.content:
-                value = _with_text(value, path, row.memory.content)
-            answers[name] = {
-                "value": value,
-                "key": item.key,
-                "namespace": item.namespace,
-                "created_at": item.created_at,
-                "updated_at": item.updated_at,
-            }
-        return answers
-
     def _search_page(self, reader: Reader, op: SearchOp) -> list[SearchItem]:
-        places = reader.items.under(op.namespace_prefix)
+        places = reader.items.under(op.namespace_prefix, values=bool(op.filter))
+        living = reader.memories.living_ids(
+            place.memory_id for place in places if place.memory_id and not place.is_live
+        )
+        living |= {one.memory_id: one.memory_id for one in places if one.memory_id and one.is_live}
         if op.filter:
-            answers = self._item_fields(reader, reader.items.at([place.id for place in places]))
-            places = [place for place in places if _matches(answers[place.id]["value"], op.filter)]
-        living, text_keys = _live_memories(reader, places)
-        scores = cosines_to(self._store, reader, op.query or "", text_keys)
-        ends = [(place, living.get(place.memory_id or "", "")) for place in places]
-        shown: dict[str, ItemPlace] = {}  # by live memory: its own item, or else the first
-        for place, end in ends:
-            if end not in shown or place.memory_id == end:
+            places = self._fitting(reader, places, living, op.filter)
+        shown: dict[str, ItemPlace] = {}  # by live memory: its own item, or else the latest put
+        for place in places:
+            end = living.get(place.memory_id or "")
+            if end and (end not in shown or place.memory_id == end):
                 shown[end] = place
-        ids = [(place.id, end) for place, end in ends if not end or shown[end] is place]
-        ids.sort(key=lambda named: -scores.get(named[1], -2.0))
-        if op.query and clean(op.query):
-            ids = self._folded(reader, ids, scores, op.offset + op.limit)
-        page = ids[op.offset : op.offset + op.limit]
-        answers = self._item_fields(reader, reader.items.at([name for name, _ in page]))
-        return [SearchItem(**answers[name], score=scores.get(end)) for name, end in page]
+        last = op.offset + op.limit
+        hits = self._hits(op, shown, last)
+        named = {memory.id for hit in hits for memory in (hit.memory, *hit.also)}
+        ends = {place.id: end for end, place in shown.items()}
+        ids = [shown[hit.memory.id].id for hit in hits]
+        if len(hits) < last:  # also what has no memory; an item without a live one is not shown
+            ids += [
+                place.id
+                for place in places
+                if place.memory_id is None or ends.get(place.id) not in {None, *named}
+            ]
+        also = {ids[n]: [shown[one.id].id for one in hit.also] for n, hit in enumerate(hits)}
+        scores = {ids[n]: hit.score for n, hit in enumerate(hits)}
+        page = ids[op.offset : last]
+        wanted = [*page, *(name for one in page for name in also.get(one, ()))]
+        items = self._items(reader, wanted, ends)
+        return [
+            FoundItem(
+                **items[name],
+                score=scores.get(name),
+                also=[Item(**items[one]) for one in also.get(name, ())],
+            )
+            for name in page
+        ]
 
-    def _folded(
+    def _fitting(
         self,
         reader: Reader,
-        ids: Sequence[tuple[str, str]],
-        scores: Mapping[str, float],
-        wanted: int,
-    ) -> list[tuple[str, str]]:
-        """Return the first `wanted` items, best first, without those that another one states.
+        places: Sequence[ItemPlace],
+        living: Mapping[str, str],
+        wanted: Mapping[str, Any],
+    ) -> list[ItemPlace]:
+        """Return the items whose values match a filter. `living`: the ends of their memories."""
+        retired = {place.memory_id for place in places if not place.is_live}
+        rows = reader.memories.rows([end for name, end in living.items() if name in retired])
 
-        `ids`: pairs of an item's id and the id of its live memory, "" if it has none. `scores`: the
-        cosine of each live memory.
+        def fits(place: ItemPlace) -> bool:
+            end = rows.get(living.get(place.memory_id or "", ""))
+            text = place.text if place.is_live or end is None else end.memory.content
+            return _fits(self._present(place.value or "{}", text), wanted)
+
+        return list(filter(fits, places))
+
+    def _hits(self, op: SearchOp, shown: Mapping[str, ItemPlace], k: int) -> list[SearchResult]:
+        if not (op.query and clean(op.query) and shown and k > 0):
+            return []
+        names = {place.namespace for place in shown.values()}
+        whole = Scope.of_all(private=True)
+        scope = Scope.of_user(_user_of_namespace(*names)) if len(names) == 1 else whole
+        return self._store.search(op.query, k, scope=scope, among=shown.keys())
+
+    def _items(
+        self, reader: Reader, ids: Sequence[str], ends: Mapping[str, str]
+    ) -> dict[str, dict[str, Any]]:
+        """Return the arguments of LangGraph's `Item` for each stored item, by its id.
+
+        The text in the value is the present one of the item's live memory. `ends`: the ids of
+        these memories, by the items' ids.
         """
-        window = wanted
-        while True:
-            window += FOLDED
-            own = {end: (name, end) for name, end in ids[:window] if end}
-            rows = reader.memories.rows(list(own))
-            hits = [SearchResult(rows[end].memory, scores.get(end, 0.0)) for end in own]
-            shown = [own[hit.memory.id] for hit in self._store.showing.arranged(hits)]
-            shown += [named for named in ids[:window] if not named[1]]
-            if len(shown) >= wanted or window >= len(ids):
-                return shown
-            window *= 2
+        items = reader.items.at(ids)
+        rows = reader.memories.rows([ends[name] for name in ids if name in ends])
+        texts = {name: rows[end].memory.content for name, end in ends.items() if end in rows}
+        return {
+            name: _fields_of(item) | {"value": self._present(item.value, texts.get(name))}
+            for name, item in items.items()
+        }
+
+    def _present(self, stored: str, text: str | None) -> dict[str, Any]:
+        """Return a stored value, with the present text of its memory; None leaves it as it is."""
+        value: dict[str, Any] = json.loads(stored)
+        path, held = self._text(value) if text is not None else ((), "")
+        if text is None or not path or clean(held) == text:
+            return value
+        return _with_text(value, path, text)
 
     # --- writing ---
 
-    def _put(self, puts: Sequence[PutOp]) -> tuple[list[Memory], dict[str, str | None]]:
-        """Store or delete items in one transaction; return the new memories and the replaced ones.
+    def _put(self, puts: Sequence[PutOp]) -> tuple[list[Memory], list[_Former]]:
+        """Store or delete items in one transaction; return the new memories and the former ones.
 
-        The new memories are not stored yet. The dict tells which memories were replaced, because
-        their items were overwritten or deleted. It maps the id of each replaced memory to the id of
-        the item's new memory, or to None if the item has no memory now.
+        The new memories are not stored yet.
         """
         new: list[Memory] = []
-        successors: dict[str, str | None] = {}
+        former: list[_Former] = []
         with self._store.ledger.writing() as writer:
             for op in puts:
                 before = writer.items.get(op.namespace, op.key)
+                is_shown = before is not None and _is_shown(writer, before)
                 memory_id = self._put_one(writer, op, before, new)
-                former_id = before.memory_id if before is not None else None
-                if former_id is not None and former_id != memory_id:
-                    successors[former_id] = memory_id
-            for former_id, new_id in successors.items():
-                self._mark_distinct(writer, former_id, new_id, new)
-        return new, successors
+                if before is not None and before.memory_id not in (None, memory_id):
+                    former.append(_Former(str(before.memory_id), is_shown, memory_id))
+            for one in former:
+                self._mark_distinct(writer, one, new)
+        return new, former
 
     def _put_one(
         self, writer: Writer, op: PutOp, before: StoredItem | None, new: list[Memory]
@@ -314,47 +342,49 @@ class DedupStore(BaseStore):
     def _unchanged_memory(self, writer: Writer, before: StoredItem | None, text: str) -> str | None:
         if before is None or before.memory_id is None:
             return None
-        values = json.loads(before.value), self._item_fields(writer, {"": before})[""]["value"]
+        alive = writer.memories.living(before.memory_id)
+        if alive is None:
+            return None
+        values = json.loads(before.value), self._present(before.value, alive.memory.content)
         return before.memory_id if text in {self._text(value)[1] for value in values} else None
 
-    def _mark_distinct(
-        self, writer: Writer, former_id: str, new_id: str | None, new: Sequence[Memory]
-    ) -> None:
-        arrival = next((memory for memory in new if memory.id == new_id), None)
-        old = _unreferenced(writer, former_id)
+    def _mark_distinct(self, writer: Writer, former: _Former, new: Sequence[Memory]) -> None:
+        arrival = next((memory for memory in new if memory.id == former.new_id), None)
+        old = _ending(writer, former)
         if arrival is None or old is None or old.dated_key == arrival.dated_key:
             return
         writer.distinct.mark(
             self._store.scope_of(arrival), old.dated_key, arrival.dated_key, "overwritten", "person"
         )
 
-    def _drop(self, former_id: str, new_id: str | None) -> bool:
-        """Remove the former memory of an item that was overwritten or deleted.
+    def _end(self, former: _Former) -> bool:
+        """End the memory of an item that was overwritten or deleted, if it must end.
 
-        If the former memory is retired already, its live successor is removed. If `new_id` is None,
-        the removed memory is erased. Otherwise it is retired, and the memory `new_id` becomes its
-        successor. If `_unreferenced` returns None, nothing is removed. Return whether a memory was
-        erased.
+        If the item has a new memory, this one supersedes it. Otherwise it is erased, with what it
+        superseded that no item has. Return whether a memory was erased.
         """
-        with self._store.ledger.reading() as reader:
-            old, revision = _unreferenced(reader, former_id), reader.revision()
-            heir = reader.memories.living(new_id) if new_id else None
-        if old is None:
-            return False
-        if new_id is None:
-            try:
-                erase(self._store.ledger, old.id, self._store.clock())
-            except (MemoryNotFound, StillStatedBy):
+        while True:
+            with self._store.ledger.reading() as reader:
+                old, revision = _ending(reader, former), reader.revision()
+                if old is None:
+                    return False
+                heir = reader.memories.living(former.new_id) if former.new_id else None
+                earlier = [row.memory for row in reader.superseded.by(old.id)]
+                earlier = [one for one in earlier if _is_unused(reader, one.id)]
+            if former.new_id is None:
+                return self._erased([*earlier, old])
+            if heir is None or heir.memory.id == old.id:
                 return False
-            return True
-        if heir is not None and heir.memory.id != old.id:
-            survivor, members = Survivor(heir.memory, (old.id,)), (old, heir.memory)
             why, unchanged = "its key was overwritten", Condition(revision)
-            decision = Decision(Action.UPDATE, why, members, (survivor,), condition=unchanged)
-            if isinstance(self._store.apply(decision), Conflict):
-                # another process came first: look again
-                return self._drop(former_id, new_id)
-        return False
+            done = superseding(old, heir.memory, why, PERSON, unchanged)
+            if not isinstance(self._store.apply(done), Conflict):
+                return False
+
+    def _erased(self, memories: Sequence[Memory]) -> bool:
+        for memory in memories:
+            with contextlib.suppress(MemoryNotFound, StillStatedBy):
+                erase(self._store.ledger, memory.id, self._store.clock(), items=False)
+        return True
 
     # --- which text of which value ---
 
@@ -429,40 +459,73 @@ def open_dedup_store(
 # --- pure: operations, values, names -------------------------------------------------------------
 
 
-def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
-    """Return the live successor of a memory, or None if this successor must not be removed.
+class _Former(NamedTuple):
+    """The memory of an item that was overwritten or deleted."""
 
-    A live memory is its own successor. The successor and the memories that it replaced form a
-    group. The successor must stay if an item refers to a memory of the group, or if a memory of the
-    group does not come from a LangGraph item. Also return None if the memory was forgotten.
+    id: str
+    is_shown: bool
+    """Whether a search showed this item for the memory, or for the one that replaced it."""
+    new_id: str | None
+    """The item's new memory; None if it has none."""
+
+
+def _ending(reader: Reader, former: _Former) -> Memory | None:
+    """Return the memory that must end because an item was overwritten or deleted, or None.
+
+    That is the item's memory, or the one that replaced it. It stays if a search showed it as
+    another item, if it also stands for a memory that does not come from an item, or if it is
+    superseded and the item was overwritten.
     """
-    living = reader.memories.living(memory_id)
+    row = reader.memories.row(former.id)
+    while row is not None and not row.live and row.until is None:
+        row = reader.memories.row(row.successor_id) if row.successor_id else None
+    if row is None or not (row.live or former.new_id is None):
+        return None
+    if not (former.is_shown or _is_unused(reader, row.memory.id)):
+        return None
+    rows = reader.memories.rows([row.memory.id, *reader.memories.ancestors(row.memory.id)])
+    from_items = all("namespace" in one.memory.metadata for one in rows.values())
+    return row.memory if from_items else None
+
+
+def _is_unused(reader: Reader, memory_id: str) -> bool:
+    """Return whether no item has this memory or one that it replaced."""
+    return not reader.items.of_memories([memory_id, *reader.memories.ancestors(memory_id)])
+
+
+def _is_shown(reader: Reader, item: StoredItem) -> bool:
+    """Return whether a search shows this item for its memory, or for the one that replaced it."""
+    living = reader.memories.living(item.memory_id) if item.memory_id else None
     if living is None:
-        return None
-    ids = [living.memory.id, *reader.memories.ancestors(living.memory.id)]
-    origins = [row.memory.metadata for row in reader.memories.rows(ids).values()]
-    if reader.items.of_memories(ids) or not all("namespace" in origin for origin in origins):
-        return None
-    return living.memory
+        return False
+    end = living.memory.id
+    items = reader.items.of_memories([end, *reader.memories.ancestors(end)])
+    own = [one for one in items if one.memory_id == end]
+    return [*own, *items][0] == item
 
 
-def _live_memories(
-    reader: Reader, places: Sequence[ItemPlace]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the ids of the items' live memories, and the hashes of their texts.
-
-    The first dict maps the id of an item's memory to the id of its live successor; a live memory is
-    its own successor. The second dict maps the id of each live memory to the hash of its text.
-    """
-    text_keys = {
-        place.memory_id: place.text_key for place in places if place.memory_id and place.text_key
+def _fields_of(item: StoredItem) -> dict[str, Any]:
+    """Return the arguments of LangGraph's `Item`, with the value as it was put."""
+    return {
+        "value": json.loads(item.value),
+        "key": item.key,
+        "namespace": item.namespace,
+        "created_at": item.created_at,
+        "updated_at": item.updated_at,
     }
-    living = {name: name for name in text_keys}
-    retired = [place.memory_id for place in places if place.memory_id and not place.text_key]
-    for name, row in reader.memories.living_rows(retired).items():
-        living[name] = row.memory.id
-        text_keys[row.memory.id] = row.text_key
-    return living, text_keys
+
+
+def _fits(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether a value matches a filter; a dotted name leads into mappings."""
+    return all(_matches(_at(value, name), part) for name, part in wanted.items())
+
+
+def _at(value: Mapping[str, Any], name: str) -> Any:
+    if name in value or "." not in name:
+        return value.get(name)
+    first, _, deeper = name.partition(".")
+    inner = value.get(first)
+    return _at(inner, deeper) if isinstance(inner, Mapping) else None
 
 
 def _matches(value: Any, wanted: Any) -> bool:

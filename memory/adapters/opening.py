@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory import assembly
+from memory import ChatMemory, assembly
 from memory.config import Config, configured
-from memory.extractor import ChatMemory
 from memory.protocols import Embedder, LanguageModel
 from memory.runtime import in_thread
 

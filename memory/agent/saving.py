@@ -7,8 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memory.coverage import states, still_stated
-from memory.decide import decide_new, inherit, oldest_first
+from memory import MemoryStore
+from memory.assembly import (
+    Nearby,
+    NewMemory,
+    decide_new,
+    inherit,
+    oldest_first,
+    reworded,
+    states,
+    still_stated,
+)
 from memory.errors import IndexFault, InputError
 from memory.models import (
     Action,
@@ -22,7 +31,6 @@ from memory.models import (
     SearchResult,
     Survivor,
 )
-from memory.store import MemoryStore, Nearby, NewMemory, reworded
 
 ONE_SCOPE = "only memories of one user and privacy belong together"
 
@@ -109,7 +117,8 @@ class _Save:
             return Decision(Action.ADD, "told by the agent", (new.memory,))
         found = (hit for hit in new.matches if hit.memory.id == old.id)
         self.replaced = next(found, SearchResult(old, 0.0))
-        corrected = inherit(new.memory, (old, new.memory))
+        ends = {"expires_at": new.memory.expires_at}
+        corrected = inherit(new.memory, (old, new.memory)).model_copy(update=ends)
         return Decision(
             Action.SUPERSEDE,
             "corrected by the agent",
@@ -130,6 +139,8 @@ def save(store: MemoryStore, memory: Memory, by: SaveRules, old: Memory | None =
     """
     if old is not None and store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
+    if old is not None and not memory.lasts_as_long_as(old):
+        raise InputError(old.id, "would outlast what replaces it", "leave out expires_at")
     saving = _Save(store, by, old)
     with store.ledger.reading() as reader:
         condition = Condition(reader.revision())

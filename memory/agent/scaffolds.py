@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from memory.agent.schemas import Consolidated
-from memory.coverage import differing, still_stated
+from memory.assembly import differing, still_stated
 from memory.models import Episode, Memory, SearchResult
 from memory.text import one_line, shortened
 

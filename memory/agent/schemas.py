@@ -52,6 +52,7 @@ class Remember(Arguments):
     )
     force: bool = Field(default=False, description="Save although a very similar memory exists.")
     replaces: Id | None = Field(default=None, description="Id of the memory that this corrects.")
+    expires_at: Moment | None = Field(default=None, description="From when it is hidden.")
 
 
 class Recall(Arguments):

@@ -46,7 +46,7 @@ _PATIENCE_S = 10.0
 _OPENING_S = 60.0
 _USER = "memory_dedup.user"
 _SHORTEST = 16
-_LONG = 10_000
+_LONG = 1_000
 """With more characters in its arguments, a call waits for its turn: one runs at a time."""
 _MOST_BYTES = 10_000_000
 _FORM = "write a token, a space and a user, one of them a line"

@@ -21,11 +21,11 @@ from typing import NamedTuple, TypeVar
 
 import filelock
 
+from memory import MemoryStore
+from memory.assembly import DecisionRecord, Forgotten, ForgottenUser, Ledger
 from memory.errors import InputError
-from memory.ledger import DecisionRecord, Ledger
 from memory.models import Memory
 from memory.runtime import clear_parts, own_lock, read_bounded, write_whole
-from memory.store import Forgotten, ForgottenUser, MemoryStore
 from memory.text import one_line, visible
 
 Gone = TypeVar("Gone", bound=Forgotten | ForgottenUser)

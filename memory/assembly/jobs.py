@@ -41,7 +41,7 @@ from memory.ledger import Counts
 from memory.models import OFFLINE, DeduplicationReport, Memory, Usage, Vector
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, in_thread
-from memory.store import MemoryStore, utc_now
+from memory.store import MemoryStore, add_ended, utc_now
 
 
 @dataclass(frozen=True)
@@ -191,13 +191,14 @@ async def import_memories(
     try:
         before = await in_thread(store.counts)
         name, usage, to_clean = "", Usage(), Usage()
+        memories, ended = interchange.split_ended(brought.memories)
         if raw:
-            actions = await _add_unchanged(store, brought.memories, on_progress)
+            actions = await _add_unchanged(store, memories, on_progress)
         else:
             async with aclosing(build_model(config, model)) as language:
                 deduplicator = build_deduplicator(store, config, language)
                 outcomes = await deduplicator.check_and_merge_all(
-                    brought.memories, run=new_run(), on_progress=on_progress
+                    memories, run=new_run(), on_progress=on_progress
                 )
                 # If parallel imports came first too often, a question is left, and no model comes.
                 if language.name == OFFLINE:
@@ -207,6 +208,8 @@ async def import_memories(
             actions = Counter(outcome.action.value for outcome in outcomes)
             name, usage = language.name, sum((outcome.usage for outcome in outcomes), usage)
             to_clean = await in_thread(deduplicator.forecast)
+        if ended:
+            actions["superseded"] = await in_thread(add_ended, store, ended)
         after, without_vector = await in_thread(_state_of, store)
     finally:
         await in_thread(store.close)

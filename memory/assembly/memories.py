@@ -70,6 +70,7 @@ class Memories:
         metadata: Mapping[str, Any] | None = None,
         at: datetime | None = None,
         external_id: str | None = None,
+        expires_at: datetime | None = None,
     ) -> Outcome:
         """Deduplicate and store one memory, as `ChatMemory.remember` does."""
         return self._wait(
@@ -80,6 +81,7 @@ class Memories:
                 metadata=metadata,
                 at=at,
                 external_id=external_id,
+                expires_at=expires_at,
             )
         )
 

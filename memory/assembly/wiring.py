@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory import agent, deduplicator, extractor, ledger, offline, review, store
+from memory import deduplicator, extractor, ledger, offline, store, upkeep
 from memory.assembly.stores import build_model, guarded, open_store
 from memory.config import Config, configured
 from memory.errors import InputError
@@ -22,7 +22,6 @@ from memory.protocols import Embedder, LanguageModel
 from memory.store import Asker
 
 _DASK_S = 10
-_WORKSPACE = "workspace"
 
 
 def build_deduplicator(
@@ -50,34 +49,40 @@ def build_deduplicator(
     )
 
 
-def build_answers(store: store.MemoryStore, config: Config) -> review.Answers:
+def build_answers(store: store.MemoryStore, config: Config) -> upkeep.Answers:
     """Build the object that applies a person's answers from a review.
 
     All decisions of this object are recorded as one new run, which can be undone as a whole.
     """
-    return review.Answers(store, config.memory.rules, deduplicator.new_run())
+    return upkeep.Answers(store, config.memory.rules, deduplicator.new_run())
 
 
 def build_review(
-    store: store.MemoryStore, config: Config, model: LanguageModel, *, blind: bool = False
-) -> review.Review:
+    store: store.MemoryStore,
+    config: Config,
+    model: LanguageModel,
+    *,
+    blind: bool = False,
+    follow_undo: Callable[[Sequence[ledger.DecisionRecord]], str] = lambda _: "",
+) -> upkeep.Review:
     """Build a review, in which a person decides about groups of near-copies.
 
     The offline judge proposes a decision about each group. `model` proposes a decision only on
     request. `blind`: whether to hide how similar the memories of a group are, and what is proposed
-    for them, so that the person answers without seeing either.
+    for them, so that the person answers without seeing either. `follow_undo`: receives undone
+    decisions, and returns a message, or "".
     """
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)
     judges = [offline.OfflineModel(), model]
-    return review.Review(
+    return upkeep.Review(
         store,
         rules,
         partial(planner.audit, 0, asker=Asker(PERSON)),
         {judge.name: deduplicator.Judging(store, judge, rules) for judge in judges},
         config.llm.budget_s,
         build_answers(store, config),
-        lambda undone: agent.follow_undo(store, build_workspace(config, store.ledger), undone),
+        follow_undo,
         blind=blind,
     )
 
@@ -101,6 +106,7 @@ def build_extractor(
         deduplicator or build_deduplicator(store, config, model),
         model,
         gap_s=config.memory.extraction_gap,
+        categories=config.memory.categories,
         concurrency=config.llm.concurrency,
         budget_s=config.llm.budget_s,
     )
@@ -167,64 +173,6 @@ def build_chat_memory(
         on_extracted=on_extracted,
         release=release,
     )
-
-
-def build_tools(
-    store: store.MemoryStore, config: Config, observers: Sequence[agent.OnSaved] = ()
-) -> agent.AgentTools:
-    """Build the tools with which an agent uses its memories.
-
-    `observers`: functions that are called with each memory that the agent saves.
-
-    Raises: InputError if `agent.user` is set, but `memory.dedup_scope` does not contain `user`.
-    """
-    settings = config.agent
-    if settings.user is not None:
-        config.memory.check_users_apart("leave agent.user out")
-    return agent.AgentTools(
-        agent.AgentMemory(
-            store,
-            user=settings.user,
-            observers=observers,
-            rules=config.memory.rules,
-            candidates=config.memory.dedup_candidates,
-        ),
-        agent.ConsolidationEngine(settings.merge_distance),
-        build_workspace(config),
-        link_threshold=settings.link_distance,
-        dedup_threshold=settings.guard_distance,
-        near=config.memory.rules.lower,
-        quiet=settings.quiet_scaffolds,
-    )
-
-
-def build_workspace(
-    config: Config, ledger: ledger.Ledger | None = None
-) -> agent.WorkspaceMemorySync | None:
-    """Return the object that keeps Markdown copies of memories; None if no folder is known.
-
-    If no folder is configured, use the folder that `keep_workspace` recorded in `ledger`.
-    """
-    folder = config.agent.workspace_dir
-    if folder is None and ledger is not None:
-        with ledger.reading() as reader:
-            folder = reader.meta(_WORKSPACE)
-    return None if folder is None else agent.WorkspaceMemorySync(Path(folder))
-
-
-def keep_workspace(config: Config, ledger: ledger.Ledger) -> None:
-    """Record the configured folder of Markdown copies in the ledger, so that all commands find it.
-
-    Also erase leftover copies of forgotten memories from the folder. Copies are left over if a
-    process was killed after it erased memories from the store.
-    """
-    if config.agent.workspace_dir is not None:
-        with ledger.writing() as writer:
-            writer.set_meta(_WORKSPACE, config.agent.workspace_dir)
-    workspace = build_workspace(config, ledger)
-    if workspace is not None:
-        with contextlib.suppress(OSError):  # the next write to the folder reports the error
-            workspace.erase_ids(workspace.forgotten(ledger))
 
 
 @contextlib.contextmanager

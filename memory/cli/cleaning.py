@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import ExitStack, aclosing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,7 +21,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from memory import assembly, config, decide, models, review, runtime, store
+from memory import agent, assembly, config, models, review, runtime, upkeep
 from memory.cli.importing import say_left_out, with_source
 from memory.cli.shell import (
     EXIT_PROBLEM,
@@ -41,6 +42,7 @@ from memory.cli.shell import (
 from memory.errors import InputError, LedgerMissing, WrongArgument
 
 if TYPE_CHECKING:
+    from memory import MemoryStore
     from memory.assembly import Source
 
 _GROUPS_SHOWN = 50
@@ -97,7 +99,7 @@ def show_audit(
     source: Source | None = None,
     *,
     groups: int | None = _GROUPS_SHOWN,
-    order: decide.Order = "certain",
+    order: assembly.Order = "certain",
     user: str | None = None,
     as_json: bool = False,
     report: Path | None = None,
@@ -127,8 +129,8 @@ def show_audit(
             )
             found = asyncio.run(planning)
         if report is not None:
-            alike = decide.similarity_histogram(found.plan.snapshot, store.scope_of, store.scale)
-            cards, rules = review.cards_of(found.plan), config.memory.rules
+            alike = assembly.similarity_histogram(found.plan.snapshot, store.scope_of, store.scale)
+            cards, rules = upkeep.cards_of(found.plan), config.memory.rules
             save_report(
                 report, review.audit_report(found.report, cards, alike, rules, store.clock())
             )
@@ -306,7 +308,7 @@ def retry(
 
 def _run_batch(
     label: str,
-    store: store.MemoryStore,
+    store: MemoryStore,
     config: config.Config,
     batch: Callable[..., Awaitable[models.DeduplicationReport]],
     executor: Executor | None = None,
@@ -385,9 +387,9 @@ def apply(
     given = already = refused = 0
     with assembly.open_existing_store(context.obj) as store:
         answers = assembly.build_answers(store, context.obj)
-        for number, answered in review.read_decisions(file):
+        for number, answered in upkeep.read_decisions(file):
             outcome = answered if isinstance(answered, InputError) else answers.give(answered)
-            if isinstance(outcome, review.Given):
+            if isinstance(outcome, upkeep.Given):
                 given += not outcome.repeated
                 already += outcome.repeated
                 continue
@@ -448,7 +450,9 @@ async def _review(
     browser = review.BrowserSession(where)
     with assembly.open_existing_store(config) as store:
         async with aclosing(assembly.build_model(config)) as model:
-            session = assembly.build_review(store, config, model, blind=blind)
+            workspace = agent.build_workspace(config, store.ledger)
+            follow = partial(agent.follow_undo, store, workspace)
+            session = assembly.build_review(store, config, model, blind=blind, follow_undo=follow)
             await session.look()
             with runtime.stop_event() as stop:
                 address = browser.address()

@@ -15,7 +15,7 @@ from memory.models import Memory
 from memory.text import shortened
 
 if TYPE_CHECKING:
-    from memory.store import Suspect
+    from memory.assembly import Suspect
 
 _MOST_CHARACTERS = 300
 
@@ -36,7 +36,7 @@ def conflicts(
     The memory that no longer holds is retired; `undo` brings it back. A pair that you have answered
     is not listed again.
     """
-    from memory.store import Suspect, answer, suspects
+    from memory.assembly import Suspect, answer, suspects
 
     if holds is not None and (older is None or newer is None):
         raise WrongArgument("conflicts", "needs two ids", "give OLDER NEWER --holds newer")

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from memory import agent, assembly, interchange, ledger, models, review
+from memory import agent, assembly, interchange, models, review, upkeep
 from memory.cli.shell import (
     AsJson,
     ReportFile,
@@ -32,7 +32,8 @@ from memory.errors import InputError, MemoryNotFound, WrongArgument
 from memory.text import clean, shortened
 
 if TYPE_CHECKING:
-    from memory.store import Forgotten, ForgottenUser, MemoryStore
+    from memory import MemoryStore
+    from memory.assembly import Forgotten, ForgottenUser
 
 _MOST_USERS = 5
 _MOST_CHARACTERS = 2_000
@@ -42,7 +43,7 @@ def export(
     context: typer.Context,
     user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
 ) -> None:
-    """Write every live memory to stdout as JSON Lines.
+    """Write live and superseded memories to stdout as JSON Lines.
 
     `import` reads this output.
     """
@@ -50,9 +51,14 @@ def export(
     with assembly.read_store(context.obj) as store:
         with store.ledger.reading() as reader:
             behind = reader.external_ids_behind()
+            ended = reader.superseded.within(models.Scope.of_all(private=True))
         for memory in store.memories():
             if user is None or memory.user == user:
                 sys.stdout.write(interchange.write_memory(memory, behind.get(memory.id, ())) + "\n")
+        for row in ended:
+            if user is None or row.memory.user == user:
+                line = interchange.write_memory(row.memory, (), row.until, row.successor_id)
+                sys.stdout.write(line + "\n")
         if user is not None and (others := users_hint(store, user)):
             err().print(f"nothing to export{others}")
 
@@ -214,7 +220,7 @@ def history(
         recorded = store.history(known)
         if known is not None and not recorded:
             raise MemoryNotFound(known)
-        cards = review.recorded_cards(reader, recorded) if report or not as_json else []
+        cards = upkeep.recorded_cards(reader, recorded) if report or not as_json else []
         named = dict.fromkeys(name for record in recorded for name in record.members)
         texts = {id_: row.memory.content for id_, row in reader.memories.rows([*named]).items()}
     if report is not None:
@@ -225,7 +231,7 @@ def history(
         show(_decisions_view(cards), paged=True)
 
 
-def known_id(reader: ledger.Reader, given: str) -> str:
+def known_id(reader: assembly.Reader, given: str) -> str:
     """Return the id of a memory, given this id or the memory's external id.
 
     An unknown id is returned unchanged.
@@ -239,7 +245,7 @@ def known_id(reader: ledger.Reader, given: str) -> str:
     return found[0].memory.id if found else given
 
 
-def _decision_json(record: ledger.DecisionRecord, texts: Mapping[str, str]) -> dict[str, object]:
+def _decision_json(record: assembly.DecisionRecord, texts: Mapping[str, str]) -> dict[str, object]:
     """Return a decision for JSON; `texts` has the texts of memories by their ids."""
     fields = asdict(record) | {"refused": [one.model_dump() for one in record.refused]}
     del fields["before"]  # only undo reads it
@@ -263,7 +269,7 @@ def show_memory(
         stats(context, as_json)
         return
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
-        found = review.memory_history(reader, known_id(reader, memory_id))
+        found = upkeep.memory_history(reader, known_id(reader, memory_id))
     if found is None:
         raise MemoryNotFound(memory_id)
     if not as_json:
@@ -277,7 +283,7 @@ def show_memory(
     show_json({"living": found.living, "wordings": wordings, "decisions": decisions})
 
 
-def _memory_view(found: review.MemoryHistory) -> RenderableType:
+def _memory_view(found: upkeep.MemoryHistory) -> RenderableType:
     wordings = [
         (
             f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
@@ -297,11 +303,11 @@ def _memory_view(found: review.MemoryHistory) -> RenderableType:
     return Group(grid(wordings, fixed=3), "", *added, *decisions, "", living)
 
 
-def _decisions_view(cards: Sequence[review.Card]) -> RenderableType:
+def _decisions_view(cards: Sequence[upkeep.Card]) -> RenderableType:
     return Group(*(Padding(_decision(card), (0, 0, 1, 0)) for card in cards))
 
 
-def _title(card: review.Card) -> Text:
+def _title(card: upkeep.Card) -> Text:
     recorded = card.recorded
     assert recorded is not None
     state = "undone" if recorded.undone else "pending" if recorded.pending else ""
@@ -314,7 +320,7 @@ def _title(card: review.Card) -> Text:
     return Text.assemble((f"decision {recorded.number}", "bold"), *parts)
 
 
-def _decision(card: review.Card) -> RenderableType:
+def _decision(card: upkeep.Card) -> RenderableType:
     recorded = card.recorded
     assert recorded is not None
     verified = f", verified {recorded.verified}" if recorded.verified else ""
@@ -345,12 +351,12 @@ def undo(
 
     The memories are restored, and later clean-ups keep them apart.
     """
-    from memory.store import plan_undo
+    from memory.assembly import plan_undo
 
     if dry_run:
         with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
             undone = plan_undo(reader, _undo_target(reader, target))
-            shown = review.recorded_cards(reader, undone[::-1])[::-1]
+            shown = upkeep.recorded_cards(reader, undone[::-1])[::-1]
         show(_decisions_view(shown))
         err().print(f"would undo {len(undone):,} decisions; nothing was changed")
         return
@@ -358,7 +364,7 @@ def undo(
         with store.ledger.reading() as reader:
             wanted = _undo_target(reader, target)
         undone = store.undo(wanted)
-        workspace = assembly.build_workspace(context.obj, store.ledger)
+        workspace = agent.build_workspace(context.obj, store.ledger)
         if problem := agent.follow_undo(store, workspace, undone):
             err().print(problem)
     for record in undone:
@@ -368,7 +374,7 @@ def undo(
         )
 
 
-def _undo_target(reader: ledger.Reader, given: str) -> int | str:
+def _undo_target(reader: assembly.Reader, given: str) -> int | str:
     """Return the decision's number or the run's name that `given` stands for.
 
     A memory's id stands for its latest decision that can be undone.
@@ -415,7 +421,7 @@ def forget(
 
     If a memory was made from other memories, they are erased too.
     """
-    from memory.store import Forgotten, forget_user
+    from memory.assembly import Forgotten, forget_user
 
     user = clean(user) if user is not None else None
     if description is not None and user is not None and memory_id is None:
@@ -432,7 +438,7 @@ def forget(
             assert memory_id is not None
             with store.ledger.reading() as reader:
                 erase = partial(store.forget, known_id(reader, memory_id))
-        workspace = assembly.build_workspace(context.obj, store.ledger)
+        workspace = agent.build_workspace(context.obj, store.ledger)
         gone, problem = agent.forget_everywhere(store, workspace, erase)
     if problem:
         err().print(problem)
@@ -453,7 +459,7 @@ def forget(
 
 def _forget_matching(context: typer.Context, description: str, user: str, yes: bool) -> None:
     """Show the memories of a user that a description names, ask, and erase them."""
-    from memory.store import matching
+    from memory.assembly import matching
 
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         rows = reader.memories.newest(None, models.Scope.of_user(user))

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memory import agent, assembly, config, runtime, store
+from memory import agent, assembly, config, runtime
 from memory.cli.shell import err
 from memory.errors import InputError, WrongArgument
+
+if TYPE_CHECKING:
+    from memory import MemoryStore
+
+_SWITCH_S = 0.0005
+"""A call gives up the interpreter some fifty times, and waits this long for it (default: 5 ms)."""
 
 
 def serve(
@@ -99,7 +106,12 @@ def _over_http(config: config.Config, http: str, file: Path | None, names: list[
 
         err().print(f"serving at http://{address.name}:{listening.getsockname()[1]}/mcp")
         app = agent.token_gate(server.over_http(address, names), tokens, check)
-        asyncio.run(agent.serve_over_http(server, app, listening))
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_S)
+        try:
+            asyncio.run(agent.serve_over_http(server, app, listening))
+        finally:
+            sys.setswitchinterval(before)
 
 
 def _check_http(
@@ -138,26 +150,23 @@ def _check_http(
     config.memory.check_users_apart("use no tokens")
 
 
-def _opened(
-    store: store.MemoryStore, config: config.Config, tokens: agent.Tokens | None
-) -> agent.Opened:
+def _opened(store: MemoryStore, config: config.Config, tokens: agent.Tokens | None) -> agent.Opened:
     """Build a set of tools for each user of `tokens`, or one shared set if `tokens` is None.
 
     If the configuration names a folder for Markdown copies, first record the folder in the ledger.
     All commands read it there, and so keep the copies up to date.
     """
-    workspace = assembly.build_workspace(config)
+    workspace = agent.build_workspace(config)
     try:
         if workspace is not None:
             workspace.check()
     except InputError as exc:
         err().print(f"warning: {exc}; until then memories are stored without their entries")
-    assembly.keep_workspace(config, store.ledger)
+    agent.keep_workspace(config, store.ledger)
     if tokens is None:
-        shared = assembly.build_tools(store, config)
+        shared = agent.build_tools(store, config)
         return agent.Opened(lambda _user: shared, store.close)
     own: dict[str | None, agent.AgentTools] = {
-        user: assembly.build_tools(store, _with_agent(config, {"user": user}))
-        for user in tokens.users
+        user: agent.build_tools(store, _with_agent(config, {"user": user})) for user in tokens.users
     }
     return agent.Opened(own.__getitem__, store.close)

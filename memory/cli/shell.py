@@ -22,7 +22,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from memory import __version__, models, review, store
+from memory import __version__, models, review, upkeep
 from memory.errors import MemoryPipelineError, UnnamedFile, WrongArgument
 from memory.runtime import terminate_as_interrupt
 from memory.text import clean, one_line, visible
@@ -30,6 +30,7 @@ from memory.text import clean, one_line, visible
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from memory import MemoryStore
     from memory.config import Config
 
 EXIT_PROBLEM = 1
@@ -135,7 +136,7 @@ def table(rows: Iterable[tuple[str, str]]) -> Table:
 
 def members_view(
     title: Text,
-    members: Iterable[models.MemberReport | review.CardMember],
+    members: Iterable[models.MemberReport | upkeep.CardMember],
     facts: Iterable[tuple[str, str]],
 ) -> RenderableType:
     """Return a view of a group of memories, or of the memories of a decision.
@@ -233,7 +234,7 @@ def save_report(path: Path, report: review.Report) -> None:
     err().print(f"report written to {path}; `forget` cannot erase the texts in it")
 
 
-def warn_of_missing_vectors(store: store.MemoryStore) -> None:
+def warn_of_missing_vectors(store: MemoryStore) -> None:
     with store.ledger.reading() as reader:
         say_missing_vectors(len(reader.vectors.missing_texts()))
 

@@ -117,7 +117,9 @@ def _planned(
 
 def _show_plan(plan: interchange.WriteBackPlan) -> None:
     updates = (
-        f"update {update.row.id}\n  from {_short(update.said)}\n  to   {_short(update.text)}"
+        f"mark {update.row.id}  {_short(update.said)}\n  superseded by {by}"
+        if (by := update.marks.get("superseded_by"))
+        else f"update {update.row.id}\n  from {_short(update.said)}\n  to   {_short(update.text)}"
         for update in plan.updates
     )
     deletions = (

@@ -37,7 +37,7 @@ _PRESENT = frozenset("now currently nowadays today still already presently actua
 
 _NOT_STATED = re.compile(
     r"\?|\b(?:used to|formerly|previously|once|back then|ago|before|wants?|wanted|hop(?:e|es|ing)|"
-    r"plans?|planning|might|(?<!\d )may(?! \d)|could|would|should|considers?|"
+    r"plans?|(?<!in )planning|might|(?<!\d )may(?! \d)|could|would|should|considers?|"
     r"considering|thinks?|thinking|wonders?|dreams?|dreaming|asks?|asked|heard|says|said|told|claims?|rumou?rs?|if|unless|"
     r"whether|according|maybe|perhaps|probably|example|pretends?|someday|going to|almost|"
     r"nearly|in (?:19|20)\d\d|until|as a (?:child|kid|boy|girl|student)|"
@@ -176,7 +176,8 @@ def may_outdate(newer: Memory, older: Memory) -> bool:
         return False
     if identity(newer.content) == identity(older.content):
         return False
-    found = _quotes(newer.content, older.content) or any(
+    found = _quotes(newer.content, older.content) or _is_update(newer.content, older.content)
+    found = found or any(
         _is_other_value(one, other) or _is_change(one, other)
         for one in _statements(newer.content)
         for other in _statements(older.content)
@@ -200,6 +201,26 @@ def _quotes(newer: str, older: str) -> bool:
     quoted = _LABEL.sub("", older.strip()).rstrip(".!").casefold()
     found = newer.casefold().find(quoted) if len(quoted) < len(newer) <= LONGEST else -1
     return found > 0 and _CORRECTION.search(newer[:found]) is not None
+
+
+_CALLED_UPDATE = re.compile(r"^\W*(?:update|correction)\b\s*:", re.IGNORECASE)
+
+
+def _is_update(newer: str, older: str) -> bool:
+    """Return whether a text calls itself an update of a thing that `older` begins with.
+
+    Both must begin with the same two words, no verb among them, and share another word.
+    """
+    if not _CALLED_UPDATE.match(newer) or "?" in newer or max(len(newer), len(older)) > LONGEST:
+        return False
+    words, others = (_WORD.findall(_LABEL.sub("", text.strip())) for text in (newer, older))
+    thing = words[:2]
+    if len(thing) < 2 or thing != others[:2] or not _SMALL.isdisjoint(map(str.casefold, thing)):
+        return False
+    if thing[1].islower() and thing[1].endswith(("s", "ed")):
+        return False
+    rest, other_rest = (_plain_stems(" ".join(found[2:])) for found in (words, others))
+    return not rest.isdisjoint(other_rest)
 
 
 def _of_other_days(newer: Memory, older: Memory) -> bool:
@@ -344,7 +365,7 @@ def _all_of_it(_newer: str, older: str) -> tuple[str, ...]:
 def still_stated(newer: str, older: str) -> tuple[str, ...]:
     """Return the parts of `older` that `newer` neither repeats nor contradicts.
 
-    Only the parts of a sentence that are joined by "and", "but" or ";" are looked at. A part
+    The parts are sentences, and what "and", "but", ";" or ", where" joins in a sentence. A part
     without a verb of its own is left if `newer` is about another part; a part that refers back
     ("there") is none of its own.
 
@@ -352,7 +373,9 @@ def still_stated(newer: str, older: str) -> tuple[str, ...]:
     ('speaks Greek',)
     """
     whole = older.strip().rstrip(".!")
-    parts = [part for part in _JOINED.split(whole) if part and not _BACK.search(part)]
+    split = sentences(whole)
+    parts = [part for one in split for part in _JOINED.split(one.rstrip(".!。！")) if part]
+    parts = [part for part in parts if not _BACK.search(part)]
     about = _plain_stems(newer)
     subject = _plain_stems(whole.split()[0])
     left = [part for part in parts if not (_plain_stems(part) - subject) & about]
@@ -361,10 +384,14 @@ def still_stated(newer: str, older: str) -> tuple[str, ...]:
         for before, after in _MOVES
     )
     own_verbs = all(_VERB_FIRST(part) for part in parts[1:])
-    return tuple(left) if len(parts) > 1 and (named or own_verbs) else ()
+    if len(parts) < 2 or not (named or own_verbs or len(split) > 1):
+        return ()
+    return tuple(left if len(left) < len(parts) or len(split) < 2 else left[1:])
 
 
-_JOINED = re.compile(r"(?<!\s),?\s++(?:and|but|und|aber|et|mais|y|pero)\s++|;\s*+")
+_JOINED = re.compile(
+    r"(?<!\s),?\s++(?:and|but|und|aber|et|mais|y|pero)\s++|;\s*+|,\s++(?:where|which|whose)\s++"
+)
 _BACK = re.compile(r"\b(?:there|it|them|this|that|then)\b")
 _VERB_FIRST = re.compile(r"(?:(?:only|also|never|still) )?(?:[a-z]+s|[a-z]+ed|has|is|can)\b").match
 

@@ -168,7 +168,8 @@ def replace_covered(
 
     Members that cover more members are chosen first to stay; at equal numbers, newer members are
     chosen first. A member that stays takes over the tags and other fields of the members that it
-    replaces; see `inherit`.
+    replaces; see `inherit`. A member that expires earlier than another one covers it only if their
+    texts are equal; the latest expiry then stays.
     """
     position = {member.id: n for n, member in enumerate(members)}
     copies = {same[0].id: same for same in _copies(members[::-1], rules)}
@@ -214,9 +215,9 @@ def _covered(
     for a, b in combinations(members, 2):
         if similarity(a, b) >= rules.upper:
             found = compare_memories(a, b) if rules.guard else None
-            if found is None or found.a_covers_b:
+            if (found is None or found.a_covers_b) and a.lasts_as_long_as(b):
                 takes[a.id].add(b.id)
-            if found is None or found.b_covers_a:
+            if (found is None or found.b_covers_a) and b.lasts_as_long_as(a):
                 takes[b.id].add(a.id)
     return takes
 
@@ -244,15 +245,17 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 
     `group` is ordered oldest first. The id and the text stay those of `text_of`. Category, emotion,
     metadata and time are those of the newest member, but the metadata name the turns of all. Tags
-    are the tags of all members. Intensity and importance are the highest of any member.
+    are the tags of all members. Intensity, importance and expiry are the highest of any member.
     """
     newest = group[-1]
+    ends = [member.expires_at for member in group]
     return text_of.model_copy(
         update={
             "category": newest.category,
             "emotion": newest.emotion,
             "metadata": with_turns([member.metadata for member in group]),
             "timestamp": newest.timestamp,
+            "expires_at": None if None in ends else max(filter(None, ends)),
             "intensity": max(member.intensity for member in group),
             "importance": max(member.importance for member in group),
             "tags": tuple(dict.fromkeys(tag for member in group for tag in member.tags)),

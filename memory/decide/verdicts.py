@@ -124,12 +124,14 @@ def part_alone(
     """
     merge = replace(merge, text=_without_marks(merge))
     longest = max((len(member.content) for member in merge.members), default=0)
-    most = max(LONGEST, longest + longest // 5)
+    most = max(LONGEST + LONGEST // 10, longest + longest // 5)  # models count words badly
     final = ""
     if keeper == "person":
         final = "a person keeps two of them apart"
     elif len(merge.members) > MOST_IN_GROUP:
         final = f"a group has at most {MOST_IN_GROUP} memories"
+    elif len({member.expires_at for member in merge.members}) > 1:
+        final = "they expire at different times"
     elif len(merge.text) > most:
         final = f"the merged text has more than {most} characters"
     if final:

@@ -93,4 +93,5 @@ class SuccessionReading:
     def _is_later(self, older: Memory, newer: Memory) -> bool:
         known = older.said is not None and newer.said is not None
         same = self._store.scope_of(older) == self._store.scope_of(newer)
-        return known and same and older.timestamp < newer.timestamp
+        later = older.timestamp < newer.timestamp and newer.lasts_as_long_as(older)
+        return known and same and later

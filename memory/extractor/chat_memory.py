@@ -23,7 +23,7 @@ from memory.models import (
     Turn,
 )
 from memory.runtime import LoopThread, Progress, in_thread
-from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user, matching
+from memory.store import Forgotten, ForgottenUser, MemoryStore, expire, forget_user, matching
 from memory.text import clean, undated
 
 
@@ -173,6 +173,7 @@ class ChatMemory:
         metadata: Mapping[str, Any] | None = None,
         at: datetime | None = None,
         external_id: str | None = None,
+        expires_at: datetime | None = None,
     ) -> Outcome:
         """Deduplicate and store one memory; return what happened, and why.
 
@@ -182,6 +183,7 @@ class ChatMemory:
         `is_private`: whether to leave the memory out when the memories of all users are searched.
         `metadata`: values of your own to store with the memory. `at`: when it was said, with the
         speaker's offset (default: now). `external_id`: your own identifier for the memory.
+        `expires_at`: from when it is no longer found (default: never).
 
         Raises: InputError if a value is not valid; LedgerError.
         """
@@ -193,6 +195,7 @@ class ChatMemory:
             user=user,
             is_private=is_private,
             timestamp=at or self._store.now(),
+            expires_at=expires_at,
             metadata=dict(metadata or {}),
         )
         return await self._loop.run(self._store_new(new))
@@ -379,6 +382,7 @@ class ChatMemory:
     def _matching(self, description: str, user: str) -> Sequence[Memory]:
         if not clean(description):
             raise InputError("matching", "the description is empty", "name what to forget")
+        expire(self._store.ledger, self._store.clock())
         with self._store.ledger.reading() as reader:
             rows = reader.memories.newest(None, Scope.of_user(user))
             return matching([row.memory for row in rows], description)
@@ -431,6 +435,7 @@ class ChatMemory:
         return await in_thread(self._newest, user, limit)
 
     def _newest(self, user: str, limit: int | None) -> Sequence[Memory]:
+        expire(self._store.ledger, self._store.clock())
         with self._store.ledger.reading() as reader:
             return [row.memory for row in reader.memories.newest(limit, Scope.of_user(user))]
 

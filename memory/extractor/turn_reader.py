@@ -41,7 +41,7 @@ from memory.offline import asked_to_remember, only_asks_to_remember, retold
 from memory.protocols import LanguageModel
 from memory.providers import Budget
 from memory.runtime import in_thread, in_thread_if_long, telemetry
-from memory.store import MemoryStore
+from memory.store import MemoryStore, expire
 from memory.text import text_key, undated
 
 logger = logging.getLogger(__name__)
@@ -79,12 +79,14 @@ class TurnReader:
         *,
         gap_s: float,
         budget_s: float,
+        categories: Sequence[str] = (),
     ) -> None:
         self._store = store
         self._deduplicator = deduplicator
         self._model = model
         self._gap_s = gap_s
         self._budget_s = budget_s
+        self._categories = categories
 
     async def read(self, chunk: Sequence[PendingTurn], lease: Lease) -> TurnsRead:
         """Extract memories from turns of one conversation, and store them.
@@ -274,6 +276,7 @@ class TurnReader:
         self, texts: Sequence[str], speaker: str, conversation: str, is_shared: bool
     ) -> list[Memory]:
         scope = Scope.of_user(speaker, is_private=False)
+        expire(self._store.ledger, self._store.clock())
         with self._store.ledger.reading() as reader:
             newest = [row.memory for row in reader.memories.newest(_MOST_REMEMBERED, scope)]
         is_all = len(newest) < _MOST_REMEMBERED
@@ -348,7 +351,9 @@ class TurnReader:
         )
 
     def _memory(self, kept: PendingTurn, candidate: Candidate, position: int) -> Memory:
-        turn = kept.turn
+        turn, category = kept.turn, candidate.category
+        if self._categories and category not in self._categories:
+            category = self._categories[0]
         metadata: dict[str, JsonValue] = {"conversation": turn.conversation, "turn": kept.name}
         owner = turn.speaker
         if isinstance(candidate, KeptCandidate):
@@ -360,7 +365,7 @@ class TurnReader:
             external_id=name_of_candidate(turn.conversation, kept.name, position),
             content=candidate.content,
             user=owner,
-            category=candidate.category,
+            category=category,
             intensity=candidate.intensity,
             timestamp=turn.at,
             metadata=metadata,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -166,12 +166,18 @@ class ChromaRows(OpenCollection):
                         ids=[row.id for row in batch],
                         embeddings=np.stack([row.vectors[""] for row in batch]),
                         documents=[row.document or "" for row in batch] if in_document else None,
-                        metadatas=[row.metadata or None for row in batch],
+                        metadatas=[_whole(row, present.get(row.id)) or None for row in batch],
                     )
 
     def delete(self, ids: Sequence[str]) -> None:
         with chroma_faults():
             self.collection.delete(ids=list(ids))
+
+
+def _whole(row: Stored, present: Stored | None) -> dict[str, Any]:
+    """Return a row's metadata, with None for the keys that Chroma is to remove."""
+    gone = present.metadata.keys() - row.metadata.keys() if present is not None else ()
+    return {**dict.fromkeys(gone), **row.metadata}
 
 
 def _lock_of(folder: Path) -> Path:

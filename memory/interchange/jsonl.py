@@ -9,21 +9,37 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory.errors import InputError
-from memory.interchange.foreign import CREATED, ForeignRow, moment
+from memory.interchange.foreign import CREATED, ForeignRow, expiry_of, moment
 from memory.models import Memory, MemoryLink, Turn, from_json, is_memory_id
 from memory.runtime import open_regular
 from memory.text import normalise
 
 _LONGEST_LINE = 64 * 2**20  # bytes; parsing takes far more memory
 _MARK = b"\xef\xbb\xbf"  # a byte order mark
+_UNTIL, _SUPERSEDED_BY = "until", "superseded_by"
 _REPLACES = "replaces"  # lists the external ids of memories that a memory has replaced
 
 
-def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
+class Ended(NamedTuple):
+    """A memory that no longer holds: when it ended, and the id of what superseded it, if any."""
+
+    memory: Memory
+    until: datetime
+    successor_id: str | None
+
+
+def write_memory(
+    memory: Memory,
+    stands_for: Sequence[str] = (),
+    until: datetime | None = None,
+    successor_id: str | None = None,
+) -> str:
     """Return a memory as one line of JSON, without fields that have their default value.
+
+    `until`, `successor_id`: of a superseded memory, as in `Ended`.
 
     `stands_for` has the external ids of the memories that `memory` replaced, oldest first. If
     `memory` has no external id, because it was merged, the newest of these ids is written as its
@@ -39,7 +55,29 @@ def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
         fields["external_id"] = name
     if stands_for:
         fields[_REPLACES] = [other for other in stands_for if other != name]
+    if until is not None:
+        fields |= {_UNTIL: until.isoformat(), _SUPERSEDED_BY: successor_id}
     return json.dumps({"id": memory.id, **fields}, ensure_ascii=False)
+
+
+def split_ended(memories: Iterable[Memory]) -> tuple[list[Memory], list[Ended]]:
+    """Divide memories of a JSON Lines file into those that hold and those that ended.
+
+    `write_memory` marks the second kind; `to_memory` leaves its marks in the metadata.
+    """
+    hold, ended = list[Memory](), list[Ended]()
+    for memory in memories:
+        until = memory.metadata.get(_UNTIL)
+        at = expiry_of(until) if _SUPERSEDED_BY in memory.metadata else None
+        if at is None:
+            hold.append(memory)
+            continue
+        metadata = {**memory.metadata}
+        successor = metadata.pop(_SUPERSEDED_BY)
+        del metadata[_UNTIL]
+        bare = memory.model_copy(update={"metadata": metadata})
+        ended.append(Ended(bare, at, successor if isinstance(successor, str) else None))
+    return hold, ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,6 +313,12 @@ def to_memory(
         given["timestamp"] = next(written, None)
         if given["timestamp"] is None and default_time is not None:
             given |= {"timestamp": default_time.isoformat(), "said": None}
+    if given.get("expires_at") is not None:
+        ends = expiry_of(given.pop("expires_at"))
+        if ends is None:
+            given["metadata"]["expires_at"] = fields["expires_at"]
+        else:
+            given["expires_at"] = ends.isoformat()
     for name in ("timestamp", *(["said"] if given.get("said") is not None else [])):
         given[name] = moment(given.get(name), assume_utc=assume_utc, zone=zone)
     return from_json(Memory, given)

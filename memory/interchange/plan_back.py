@@ -7,9 +7,9 @@ that it replaces are deleted. The row that remains is called `kept`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory.coverage import states
 from memory.interchange.collection import changes_for
@@ -25,8 +25,8 @@ from memory.interchange.foreign import (
 from memory.interchange.jsonl import DumpedRow, json_line
 from memory.interchange.kinds import differences, noted_kinds
 from memory.interchange.selection import in_namespaces
-from memory.ledger import Ledger
-from memory.models import Memory
+from memory.ledger import Ledger, Reader
+from memory.models import OFFLINE, PERSON, Action, Memory
 
 _IDENTITY = (*OWNERS, *EXPIRY)
 # The metadata keys that the option `--across` may name. A row replaces another row only if they
@@ -54,10 +54,14 @@ class RowChange:
 
 @dataclass(frozen=True)
 class Update(RowChange):
-    """A planned new `text` of a row, whose relative words count from `said_at` (None: unknown)."""
+    """A planned new `text` of a row, whose relative words count from `said_at` (None: unknown).
+
+    `marks`: metadata values to write besides. They say what superseded the row's memory, and when.
+    """
 
     text: str
     said_at: datetime | None
+    marks: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -183,22 +187,74 @@ def plan_write_back(
         ]
         living = reader.memories.living_rows(memory.id for memory in arrived if memory)
         first = reader.decisions.first_states()
+        ended = {one.memory.id: one for one in _ended(reader, arrived)}
     known: list[_Known] = []
+    over: list[tuple[ForeignRow, Memory, _Ended]] = []
     changed: list[LeftAlone] = []
     for (row, memory, before), arrival in zip(read, arrived, strict=True):
-        if arrival is None or arrival.id not in living:
+        if arrival is None or (arrival.id not in living and arrival.id not in ended):
             continue
-        alive = living[arrival.id].memory
+        alive = ended[arrival.id].memory if arrival.id in ended else living[arrival.id].memory
         imported = first.get(arrival.id, arrival)
-        if all(getattr(imported, name) == getattr(before, name) for name in _UNCHANGED_FIELDS):
+        same = all(getattr(imported, name) == getattr(before, name) for name in _UNCHANGED_FIELDS)
+        if same and arrival.id in ended:
+            over.append((row, memory, ended[arrival.id]))
+        elif same:
             known.append(_Known(row, memory, arrival.id, alive, _seen_as(row, reading)))
         elif alive.id != arrival.id or alive.content != memory.content:
             changed.append(LeftAlone(row.id, "its metadata changed since it was imported"))
     return replace(
-        _plan_of(known, across),
+        _with_ended(_plan_of(known, across), over, known),
         left_alone=tuple(changed),
-        unknown=len(rows) - len(known) - len(changed),
+        unknown=len(rows) - len(known) - len(over) - len(changed),
     )
+
+
+class _Ended(NamedTuple):
+    """A superseded memory, the live one that it led to, and whether a person or caller said so."""
+
+    memory: Memory
+    until: datetime
+    successor_id: str
+    told: bool
+
+
+def _ended(reader: Reader, memories: Iterable[Memory | None]) -> Iterator[_Ended]:
+    rows = reader.memories.rows([one.id for one in memories if one is not None])
+    for row in rows.values():
+        end = None if row.until is None else reader.superseded.end_of_chain(row)
+        if end is not None and row.until is not None:
+            deciding = (
+                one
+                for one in reversed(reader.decisions.about(row.memory.id))
+                if one.action is Action.SUPERSEDE and not one.undone
+            )
+            by = next((one.model for one in deciding), OFFLINE)
+            yield _Ended(row.memory, row.until, end.memory.id, by in (None, PERSON))
+
+
+def _with_ended(
+    plan: WriteBackPlan,
+    ended: Iterable[tuple[ForeignRow, Memory, _Ended]],
+    known: Iterable[_Known],
+) -> WriteBackPlan:
+    """Return the plan with the rows whose memories were superseded.
+
+    A row is deleted if a person or caller superseded its memory, and the store has a row of the
+    memory that holds now. Other rows are marked in their metadata, and stay.
+    """
+    of_live = {one.alive.id: one.row for one in known}
+    updates, deletions = list(plan.updates), list(plan.deletions)
+    for row, memory, end in ended:
+        kept = of_live.get(end.successor_id)
+        if end.told and kept is not None:
+            deletions.append(Deletion(row, memory.content, kept))
+            continue
+        by = end.successor_id if kept is None else kept.id
+        marks = {"superseded_by": by, "superseded_at": end.until.isoformat()}
+        if any(row.metadata.get(name) != value for name, value in marks.items()):
+            updates.append(Update(row, memory.content, memory.content, memory.said, marks))
+    return replace(plan, updates=tuple(updates), deletions=tuple(deletions))
 
 
 def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
@@ -331,8 +387,12 @@ def plan_changes(
             ):
                 arrived[name] = memory
         living = reader.memories.living_rows(memory.id for memory in arrived.values())
+        ended = {one.memory.id: one for one in _ended(reader, arrived.values())}
     known: list[_Known] = []
+    over: list[tuple[ForeignRow, Memory, _Ended]] = []
     for name, memory in arrived.items():
+        if memory.id in ended:
+            over.append((ForeignRow(name, memory.content, {}), memory, ended[memory.id]))
         if memory.id in living:
             fields = memory.model_dump(mode="json", exclude_defaults=True, exclude=_NOT_METADATA)
             theirs = ForeignRow(name, memory.content, {**memory.metadata, **fields})
@@ -345,7 +405,7 @@ def plan_changes(
                     _seen_as(theirs, reading),
                 )
             )
-    return _plan_of(known, across)
+    return _with_ended(_plan_of(known, across), over, known)
 
 
 def _says(row: DumpedRow | None, text: str) -> bool:
@@ -360,7 +420,11 @@ def change_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow], now: dateti
     was read. `now` is the time of the updates.
     """
     updates = [
-        _update_line(dump[update.row.id], update.text, _touched(dump[update.row.id].others, now))
+        _update_line(
+            dump[update.row.id],
+            update.text,
+            {**_touched(dump[update.row.id].others, now), **update.marks},
+        )
         for update in plan.updates
     ]
     deletions = (

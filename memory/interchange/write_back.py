@@ -98,12 +98,11 @@ def _after(
     """
     found = ((present[one.row.id], one) for one in updates if one.row.id in present)
     read = ((stored, rows.external.as_read(stored), update) for stored, update in found)
-    return {
-        stored.id: rows.changed(
-            stored, *changes_for(row, update.text, update.said_at, reading, now), now
-        )
-        for stored, row, update in read
-    }
+    after = {}
+    for stored, row, update in read:
+        document, changes = changes_for(row, update.text, update.said_at, reading, now)
+        after[stored.id] = rows.changed(stored, document, {**changes, **update.marks}, now)
+    return after
 
 
 def _new_texts(

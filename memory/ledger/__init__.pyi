@@ -6,7 +6,7 @@ from .ledger import Ledger as Ledger, Reader as Reader, Writer as Writer
 from .links import seen_from as seen_from
 from .memories import identity_hash as identity_hash, split_repeats as split_repeats
 from .migrations import UPGRADE_COPIES as UPGRADE_COPIES
-from .records import Attempt as Attempt, Change as Change, Counts as Counts, DecisionRecord as DecisionRecord, FORGOTTEN_REASON as FORGOTTEN_REASON, Lease as Lease, LiveRow as LiveRow, NOTHING_BEFORE as NOTHING_BEFORE, PendingTurn as PendingTurn, REVERSIBLE as REVERSIBLE, Row as Row, Step as Step, StoredItem as StoredItem, Waiting as Waiting, with_verdicts as with_verdicts
+from .records import Change as Change, Counts as Counts, DecisionRecord as DecisionRecord, FORGOTTEN_REASON as FORGOTTEN_REASON, Lease as Lease, LiveRow as LiveRow, NOTHING_BEFORE as NOTHING_BEFORE, PendingTurn as PendingTurn, REVERSIBLE as REVERSIBLE, Row as Row, StoredItem as StoredItem, Waiting as Waiting, with_verdicts as with_verdicts
 from .snapshot import Snapshot as Snapshot, snapshot_of as snapshot_of, take_snapshot as take_snapshot
 from .terms import Postings as Postings
 from .vectors import VectorTable as VectorTable

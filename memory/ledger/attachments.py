@@ -140,18 +140,24 @@ def _episode(row: sa.Row[Any], memory_ids: Sequence[str]) -> Episode:
 
 Namespace = tuple[str, ...]
 _BETWEEN = "."
+_LATEST_FIRST = t.items.c.updated_at.desc(), t.items.c.namespace, t.items.c.key
 
 
 class ItemPlace(NamedTuple):
-    """The id of a stored item, and the id and text key of the memory made from its text.
+    """A stored item and the memory made from its text; value and text only if asked for.
 
-    The text key identifies the memory's text and the vector of this text. `text_key` is None if the
-    memory is missing or not live. `memory_id` is None if no memory was made from the item.
+    `memory_id` is None if no memory was made from the item, or not yet.
     """
 
     id: str
+    namespace: Namespace
     memory_id: str | None
-    text_key: str | None
+    is_live: bool
+    """Whether the memory is live."""
+    value: str | None = None
+    """JSON."""
+    text: str | None = None
+    """The text of the memory."""
 
 
 class Items(TableGroup):
@@ -163,15 +169,16 @@ class Items(TableGroup):
     def get(self, namespace: Namespace, key: str) -> StoredItem | None:
         return next(self._found(t.items.c.id == _id(namespace, key)), None)
 
-    def under(self, prefix: Namespace) -> list[ItemPlace]:
+    def under(self, prefix: Namespace, *, values: bool = False) -> list[ItemPlace]:
+        """Return the items in a namespace and those inside it, the latest put first.
+
+        `values`: with their values and texts.
+        """
+        columns = [t.items.c.id, t.items.c.namespace, t.memories.c.id, t.memories.c.live]
         query = (
-            sa.select(
-                t.items.c.id,
-                t.items.c.memory_id,
-                sa.case((t.memories.c.live, t.memories.c.text_key)).label("text_key"),
-            )
+            sa.select(*columns, *([t.items.c.value, t.memories.c.content] if values else []))
             .outerjoin(t.memories, t.memories.c.id == t.items.c.memory_id)
-            .order_by(t.items.c.updated_at.desc(), t.items.c.namespace, t.items.c.key)
+            .order_by(*_LATEST_FIRST)
         )
         if prefix:
             name = _escaped(_BETWEEN.join(prefix))
@@ -179,7 +186,12 @@ class Items(TableGroup):
             namespace = t.items.c.namespace
             inside = sa.func.substr(namespace, 1, len(below)) == below
             query = query.where(sa.or_(namespace == name, inside))
-        return [ItemPlace(*row) for row in self._connection.execute(query)]
+        rows = self._connection.execute(query).all()
+        labels = {name: _labels(name) for name in {row[1] for row in rows}}
+        return [
+            ItemPlace(name, labels[namespace], memory_id, bool(is_live), *more)
+            for name, namespace, memory_id, is_live, *more in rows
+        ]
 
     def at(self, ids: Collection[str]) -> dict[str, StoredItem]:
         query = sa.select(t.items).where(among(t.items.c.id, ids))
@@ -190,6 +202,7 @@ class Items(TableGroup):
         return sorted(_labels(name) for name in self._connection.scalars(query))
 
     def of_memories(self, ids: Sequence[str]) -> list[StoredItem]:
+        """Return the items of which these memories were made, the latest put first."""
         return list(self._found(among(t.items.c.memory_id, ids)))
 
     def unplaced(self) -> list[StoredItem]:
@@ -224,8 +237,8 @@ class Items(TableGroup):
         self._connection.execute(t.items.delete().where(among(t.items.c.memory_id, memory_ids)))
 
     def _found(self, condition: sa.ColumnElement[bool]) -> Iterator[StoredItem]:
-        rows = self._connection.execute(sa.select(t.items).where(condition))
-        return map(_as_item, rows)
+        query = sa.select(t.items).where(condition).order_by(*_LATEST_FIRST)
+        return map(_as_item, self._connection.execute(query))
 
 
 def _as_item(row: sa.Row[Any]) -> StoredItem:

@@ -38,6 +38,7 @@ class Database(ABC):
     engine: Engine
     name: str
     file: Path | None
+    read_only: bool
 
     @abstractmethod
     def reading(self) -> contextlib.AbstractContextManager[Connection]:
@@ -151,8 +152,8 @@ class SqliteDatabase(Database):
         self._path = path
         self._untouched = untouched
         self._stat = path.stat()
-        self._read_only = not create
-        self._view = _view_of(path, read_only=self._read_only, untouched=untouched)
+        self.read_only = not create
+        self._view = _view_of(path, read_only=self.read_only, untouched=untouched)
         self._write_lock = threading.Lock()
         self._log_pages = 0
         self.engine = self._new_engine()
@@ -327,7 +328,7 @@ class SqliteDatabase(Database):
             connection.isolation_level = None  # `reading` and `writing` begin the transactions
             pragmas = ["foreign_keys=ON", "synchronous=FULL", "secure_delete=ON"]
             log = ["journal_mode=WAL", f"wal_autocheckpoint={_MOST_LOG_PAGES}"]
-            for pragma in [*pragmas, *(["query_only=ON"] if self._read_only else log)]:
+            for pragma in [*pragmas, *(["query_only=ON"] if self.read_only else log)]:
                 connection.execute(f"PRAGMA {pragma}")
 
         return engine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,11 +20,10 @@ from memory.ledger.records import (
     VERDICTS,
     DecisionRecord,
     Run,
-    Step,
     with_verdicts,
 )
 from memory.ledger.statements import Prepared, TableGroup, among, naming_damage
-from memory.models import PERSON, Action, Decision, Memory, Refusal, Usage
+from memory.models import PERSON, Action, Decision, Memory, Refusal
 from memory.text import text_of
 
 _HIGHEST_NUMBER = 2**31 - 1  # of an integer column in PostgreSQL
@@ -89,24 +88,6 @@ class Decisions(TableGroup):
             shown = shown.where(columns.seq < below)
         shown = shown.order_by(columns.seq.desc()).limit(most)
         return self._found(sa.select(t.decisions).where(columns.seq.in_(shown)))
-
-    def steps(self) -> Iterator[Step]:
-        columns = t.decisions.c
-        query = sa.select(
-            columns.at, columns.action, columns.members, columns.survivors, columns.undone,
-            columns.usage,
-        )  # fmt: skip
-        for row in self._connection.execute(query.order_by(columns.seq)):
-            with naming_damage(f"a decision of {row.at!r}"):
-                step = Step(
-                    at=datetime.fromisoformat(row.at),
-                    action=Action(row.action),
-                    members=tuple(json.loads(row.members)),
-                    survivors=_survivors(row.survivors),
-                    undone=row.undone,
-                    usage=Usage.model_validate_json(row.usage),
-                )
-            yield step
 
     def by_person(self) -> list[DecisionRecord]:
         kept = sa.and_(t.decisions.c.model == PERSON, sa.not_(t.decisions.c.undone))

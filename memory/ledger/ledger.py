@@ -8,7 +8,7 @@ revision than the last revision that the index contains.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from memory.ledger.postgresql import PostgresDatabase
 from memory.ledger.records import Counts
 from memory.ledger.statements import Prepared, Transaction
 from memory.ledger.superseded import Superseded
-from memory.ledger.terms import Terms
+from memory.ledger.terms import Terms, terms_of
 from memory.ledger.turns import Leases, Turns
 from memory.ledger.vectors import Followers, TextVectors
 
@@ -134,24 +134,33 @@ class Ledger:
                 "use the version of memory-dedup that wrote it",
             )
 
+    @property
+    def read_only(self) -> bool:
+        """Whether the ledger was opened for reading only."""
+        return self.database.read_only
+
     @contextmanager
     def reading(self) -> Iterator[Reader]:
         with self.database.reading() as connection:
             yield Reader(connection)
 
     @contextmanager
-    def writing(self) -> Iterator[Writer]:
+    def writing(self, texts: Iterable[str] = ()) -> Iterator[Writer]:
         """Yield a writer whose changes are committed together at the end of the block.
+
+        `texts`: what the block may store as memories. Their words are read before the transaction
+        begins, since no other process can write during it.
 
         Raises: LedgerError, for example if a newer version of the program has upgraded the ledger
         since it was opened.
         """
+        read = terms_of(texts)
         with self.database.writing() as connection:
             writer = Writer(connection)
             if (stored := writer.meta("schema_version")) != t.SCHEMA_VERSION:
                 self._check_version(stored)
             yield writer
-            writer.terms.follow(writer.transaction.reworded)
+            writer.terms.follow(writer.transaction.reworded, read)
             writer.transaction.take_revision()
 
     def store_id(self) -> str:

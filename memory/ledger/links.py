@@ -133,10 +133,12 @@ class Successors(TableGroup):
     def successions(self) -> dict[str, str | None]:
         """Map the id of each retired memory to the id of its direct successor.
 
-        A memory without a successor maps to None. Forgotten memories are left out.
+        A memory without a successor maps to None. Forgotten and expired memories are left out.
         """
         query = sa.select(t.memories.c.id, t.memories.c.successor_id).where(
-            sa.not_(t.memories.c.live), t.memories.c.text_key != t.FORGOTTEN_KEY
+            sa.not_(t.memories.c.live),
+            t.memories.c.text_key != t.FORGOTTEN_KEY,
+            sa.or_(t.memories.c.successor_id.is_not(None), t.memories.c.until.is_(None)),
         )
         return {row.id: row.successor_id for row in self._connection.execute(query)}
 

@@ -331,7 +331,7 @@ TOMBSTONE: dict[str, Any] = {
     "live": False, "successor_id": None, "text_key": t.FORGOTTEN_KEY, "identity_hash": "",
     "external_id": None, "content": "", "user": None, "category": "", "emotion": "",
     "intensity": 0.0, "importance": 1, "tags": "[]", "merged_from": "[]", "metadata": "{}",
-    "said": None, "when": "", "until": None,
+    "said": None, "when": "", "until": None, "expires_at": None,
 }  # fmt: skip
 _PLAIN = {
     "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
@@ -362,6 +362,7 @@ def to_columns(memory: Memory) -> dict[str, Any]:
         "timestamp": memory.timestamp.isoformat(),
         "said": memory.said and memory.said.isoformat(),
         "when": memory.when,
+        "expires_at": memory.expires_at and memory.expires_at.isoformat(),
         "tags": json.dumps(memory.tags),
         "merged_from": json.dumps(memory.merged_from),
         "metadata": json.dumps(memory.metadata),
@@ -389,6 +390,7 @@ def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, .
             **{name: values[name] for name in _PLAIN},
             timestamp=datetime.fromisoformat(values["timestamp"]),
             said=_moment(values.get("said", values["timestamp"])),
+            expires_at=_moment(values.get("expires_at")),
             tags=tuple(json.loads(values["tags"])),
             merged_from=tuple(json.loads(values["merged_from"])),
             metadata=json.loads(values["metadata"]),

@@ -86,6 +86,10 @@ def _to_9(connection: Connection) -> None:
     )
     connection.exec_driver_sql("ALTER TABLE decisions ADD COLUMN refused TEXT NOT NULL DEFAULT ''")
     connection.exec_driver_sql("""ALTER TABLE memories ADD COLUMN "until" TEXT""")
+    connection.exec_driver_sql("ALTER TABLE memories ADD COLUMN expires_at TEXT")
+    connection.exec_driver_sql(
+        "CREATE INDEX ix_memories_expires_at ON memories (expires_at) WHERE expires_at IS NOT NULL"
+    )
     connection.exec_driver_sql("UPDATE memories SET said = timestamp WHERE content <> ''")
     for column, index, columns in (
         (

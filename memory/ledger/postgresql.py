@@ -21,7 +21,7 @@ class PostgresDatabase(Database):
     def __init__(self, url: URL, *, create: bool) -> None:
         self.name = url.render_as_string(hide_password=True)
         self.file = None
-        self._read_only = not create
+        self.read_only = not create
         try:
             self.engine = sa.create_engine(
                 url.set(drivername="postgresql+psycopg"),
@@ -51,7 +51,7 @@ class PostgresDatabase(Database):
     def writing(self) -> Iterator[Connection]:
         with self._mapped(), self.engine.connect() as opened:
             connection = opened.execution_options(
-                isolation_level="READ COMMITTED", postgresql_readonly=self._read_only
+                isolation_level="READ COMMITTED", postgresql_readonly=self.read_only
             )
             with connection.begin():
                 connection.execute(_AS_WRITER)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from memory.models import PERSON, Action, KeptCandidate, Memory, Refusal, Turn, Usage
+from memory.models import PERSON, Action, KeptCandidate, Memory, Refusal, Turn
 
 REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE, Action.SUPERSEDE)
 """The actions that retire memories and can be undone."""
@@ -186,20 +186,6 @@ class DecisionRecord:
     @property
     def involved(self) -> tuple[str, ...]:
         return (*self.members, *self.created)
-
-
-class Step(NamedTuple):
-    """A decision without the state that undo restores, for statistics.
-
-    The fields are those of `DecisionRecord`. `usage`: the model calls and tokens that it cost.
-    """
-
-    at: datetime
-    action: Action
-    members: tuple[str, ...]
-    survivors: tuple[tuple[str, tuple[str, ...]], ...]
-    undone: bool
-    usage: Usage
 
 
 class Attempt(NamedTuple):

@@ -1,9 +1,9 @@
-"""Superseded memories: retired, because what they state held only until a stated time."""
+"""Superseded and expired memories: retired, as what they state held only until a stated time."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
@@ -27,7 +27,10 @@ _WITH_TEXTS = Prepared(
 
 
 class Superseded(Memories):
-    """The superseded memories, which are rows of the table of memories."""
+    """The superseded memories, which are rows of the table of memories.
+
+    An expired memory is one that no other memory superseded.
+    """
 
     def by(self, *successors: str) -> list[Row]:
         """Return the memories that these superseded, also by way of others."""
@@ -51,6 +54,28 @@ class Superseded(Memories):
         """Return the superseded memories whose texts have one of these keys (of `text_key`)."""
         names = [row.id for row in _WITH_TEXTS.rows(self._connection, keys=keys)]
         return [row for row in self.rows(names).values() if not row.live]
+
+    def due(self, now: datetime) -> list[Row]:
+        """Return the live memories that expired by `now`, in order of arrival."""
+        ends: sa.ColumnElement[str] = t.memories.c.expires_at
+        if self._transaction.dialect == "postgresql":
+            ends = ends.collate("C")  # sorts by time, not by the rules of a language
+        expired = t.memories.c.live, ends <= now.astimezone(UTC).isoformat()
+        names = self._connection.scalars(sa.select(t.memories.c.id).where(*expired))
+        return list(self.rows(list(names)).values())
+
+    def expire(self, rows: Collection[Row]) -> None:
+        """Retire memories at their `expires_at`."""
+        names = [row.memory.id for row in rows]
+        self._links.drop(names)
+        ends = {row.memory.id: row.memory.expires_at for row in rows}
+        self._update(
+            {
+                name: {"live": False, "until": at.isoformat()}
+                for name, at in ends.items()
+                if at is not None
+            }
+        )
 
     def end_of_chain(self, row: Row) -> Row | None:
         """Return the live memory that a superseded one led to; None if it was forgotten."""

@@ -40,10 +40,16 @@ memories = sa.Table(
     sa.Column("timestamp", sa.Text, nullable=False),
     sa.Column("said", sa.Text),  # with the speaker's offset; None if it is unknown
     sa.Column("when", sa.Text, nullable=False, server_default=""),  # periods as JSON, "" if none
-    sa.Column("until", sa.Text),  # when a superseded memory ceased to hold; None for all others
+    sa.Column("until", sa.Text),  # when a memory ceased to hold; None for all others
+    sa.Column("expires_at", sa.Text),  # from when it is hidden; None if never
     sa.Column("merged_from", sa.Text, nullable=False),
     sa.Column("metadata", sa.Text, nullable=False),
     sqlite_autoincrement=True,
+)
+sa.Index(
+    "ix_memories_expires_at",
+    memories.c.expires_at,
+    sqlite_where=memories.c.expires_at.is_not(None),
 )
 vectors = sa.Table(
     "vectors",

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,13 +169,14 @@ class Terms(TableGroup):
             query = query.where(t.memories.c.user == user)
         return list(map(_ranked_row, self._connection.execute(query)))
 
-    def follow(self, ids: Collection[str]) -> None:
+    def follow(self, ids: Collection[str], read: TermsOf) -> None:
         """Update the index for the memories `ids`, which this transaction wrote.
 
-        Call it after all other writes of the transaction.
+        Call it after all other writes of the transaction. `read`: the terms of texts that were read
+        before the transaction.
         """
         if ids:
-            _update_index(self._connection, _STATES.rows(self._connection, ids=ids))
+            _update_index(self._connection, _STATES.rows(self._connection, ids=ids), read)
 
 
 def fill_terms(connection: sa.Connection) -> None:
@@ -186,7 +188,17 @@ def fill_terms(connection: sa.Connection) -> None:
         _update_index(connection, ((*row, None, None) for row in rows))
 
 
-def _update_index(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None:
+TermsOf = Mapping[str, Sequence[str]]
+"""The hashed terms of texts."""
+
+
+def terms_of(texts: Iterable[str]) -> TermsOf:
+    return {text: list(map(_hashed, search_terms(text))) for text in texts}
+
+
+def _update_index(
+    connection: sa.Connection, states: Iterable[Sequence[Any]], read: TermsOf = MappingProxyType({})
+) -> None:
     """Update the index of terms for memories.
 
     Each of `states` holds six values about a memory. The first four are its number, whether it is
@@ -195,7 +207,8 @@ def _update_index(connection: sa.Connection, states: Iterable[Sequence[Any]]) ->
     """
     old, new = list[_Listed](), list[_Listed]()
     for number, live, user, content, owner_before, before in states:
-        owner, terms = _hashed(user), list(map(_hashed, search_terms(content))) if live else None
+        terms = (read.get(content) or terms_of([content])[content]) if live else None
+        owner = _hashed(user)
         joined = None if terms is None else "".join(terms)
         if (owner_before, before) == (owner, joined) or before is joined is None:
             continue
@@ -227,7 +240,7 @@ def _update_index(connection: sa.Connection, states: Iterable[Sequence[Any]]) ->
     _update_totals(connection, old, new)
 
 
-_Listed = tuple[int, str, list[str]]
+_Listed = tuple[int, str, Sequence[str]]
 
 
 def _update_totals(

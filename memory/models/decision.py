@@ -60,6 +60,7 @@ class Action(StrEnum):
     KEEP_BOTH = "keep_both"
     UPDATE = "update"
     SUPERSEDE = "supersede"
+    EXPIRE = "expire"
     UNDO = "undo"
     FORGET = "forget"
     KNOWN = "already there"

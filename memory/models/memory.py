@@ -211,8 +211,15 @@ class Memory(Checked):
     It has the offset of the speaker, whose local day counts, and is never inherited. None means
     that the moment is unknown. If it is not given, it is `timestamp` as it was given.
     """
+    expires_at: UtcTime | None = None
+    """From then on the memory is retired; None means never."""
     merged_from: tuple[str, ...] = ()
     metadata: Metadata = Field(default_factory=dict)
+
+    def lasts_as_long_as(self, other: Memory) -> bool:
+        """Return whether this memory does not expire before the other one."""
+        ends = self.expires_at, other.expires_at
+        return ends[0] is None or (ends[1] is not None and ends[0] >= ends[1])
 
     @property
     def periods(self) -> tuple[Period, ...]:

@@ -17,9 +17,9 @@ from typing import Literal
 
 from memory.errors import InputError, WrongArgument
 from memory.models import DeduplicationReport, Frozen, Rules, SimilarityHistogram, Usage
-from memory.review.cards import Card, least_certain_first
-from memory.review.pages import card_data, environment
+from memory.review.pages import environment, page
 from memory.runtime import write_whole
+from memory.upkeep import Card, card_data, least_certain_first
 
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _COLUMNS = (
@@ -29,7 +29,7 @@ _COLUMNS = (
 _DONE = {
     "add": "added", "replace": "replaced", "merge": "merged", "keep_both": "kept apart",
     "update": "reworded", "undo": "taken back", "forget": "forgotten",
-    "supersede": "superseded",
+    "supersede": "superseded", "expire": "expired",
 }  # fmt: skip
 
 
@@ -210,20 +210,14 @@ def write_report(report: Report, path: Path) -> None:
 
 
 def _html(report: Report) -> str:
-    return (
-        environment()
-        .get_template("report.html")
-        .render(
-            report=report,
-            scripts=("cards.js", "report.js"),
-            styles=("style.css", "report.css"),
-            bars=list(_bars(report.spread)) if report.spread else [],
-            data={
-                "cards": [card_data(card) for card in report.cards],
-                "answerable": report.kind == "audit",
-                "kind": report.kind,
-            },
-        )
+    return page(
+        report.headline,
+        [card_data(card) for card in report.cards],
+        kind=report.kind,
+        saves="file" if report.kind == "audit" else "",
+        summary=report.summary,
+        report=report,
+        bars=list(_bars(report.spread)) if report.spread else [],
     )
 
 

@@ -1,4 +1,4 @@
-"""The web server of the review: it admits browsers, reads forms, and renders pages.
+"""The web server of the review: it admits browsers, serves pages, and takes answers as JSON.
 
 It checks every request, even on the loopback address. Any web page can make a browser send requests
 to it, a foreign host name can resolve to this machine, and other users of the machine can reach it.
@@ -8,47 +8,45 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import json
 import secrets
 import socket
-from typing import Any
-from urllib.parse import urlencode
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
-from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+)
 from starlette.routing import Route
 
 from memory.errors import InputError, MemoryPipelineError
-from memory.ledger import Reader
-from memory.models import first_problem
-from memory.review.answers import Answered, Given, Refused, ReviewAnswer
-from memory.review.cards import memory_history, recorded_cards
-from memory.review.pages import (
-    card_data,
-    environment,
-    failed_pairs,
-    lines,
-    open_group,
-    replay,
-    source,
-)
-from memory.review.session import PlannedGroup, Review, ShownGroup
+from memory.models import Frozen, first_problem
+from memory.review.pages import page, source
 from memory.runtime import THIS_MACHINE, Address, Gate, in_thread
+from memory.text import visible
+from memory.upkeep import Answered, Card, Given, Review, ShownGroup, card_data
 
-_STATES = {
-    "": "any",
-    "judge": "needs a decision",
-    "rules": "settled by the rules",
-    "later": "left for later",
-}
+F = TypeVar("F", bound=Frozen)
+
+_PLACES = (
+    ("/", "Review", "r"),
+    ("/conflicts", "Conflicts", "c"),
+    ("/questions", "Open questions", "o"),
+    ("/history", "History", "h"),
+)
+_UNSEEN = {"fate": "", "alike": None}
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -57,8 +55,8 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-_CARDS, _GROUPS = 25, 100
-_ASSETS = {"style.css": "text/css", "review.css": "text/css", "review.js": "text/javascript"}
+_CARDS, _GROUPS = 100, 1_000
+_ASSETS = {"page.css": "text/css", "page.js": "text/javascript"}
 _TOKEN = "token"  # noqa: S105 - the name of a parameter
 
 
@@ -131,29 +129,49 @@ def _refused(why: str) -> Response:
 # --- pages ----------------------------------------------------------------------------------------
 
 
+class _Answer(Frozen):
+    answer: Answered
+    proposal: str = ""
+
+
+class _Pair(Frozen):
+    older: str
+    newer: str
+    holds: Literal["newer", "older", "both"]
+    insist: bool = False
+
+
+class _Look(Frozen):
+    key: str
+    left_out: tuple[str, ...] = ()
+    by: str = ""
+
+
+class _Undo(Frozen):
+    number: int
+    reopen: bool = False
+
+
 class ReviewServer:
     """Serves the web pages of a review. `session` decides which browsers may see them."""
 
     def __init__(self, review: Review, session: BrowserSession) -> None:
         self._review = review
         self._session = session
-        self._pages = environment()
 
     def app(self) -> Gate:
         get, post = ["GET"], ["POST"]
         routes = [
-            Route("/", self._next, methods=get),
-            Route("/group/{key}", self._group, methods=get),
-            Route("/groups", self._groups, methods=get),
+            Route("/", self._groups, methods=get),
+            Route("/conflicts", self._conflicts, methods=get),
             Route("/questions", self._questions, methods=get),
             Route("/history", self._history, methods=get),
             Route("/memory", self._memory, methods=get),
             Route("/memory/{name}", self._memory, methods=get),
-            Route("/figures", self._figures, methods=get),
             Route("/answer", self._answer, methods=post),
-            Route("/propose", self._propose, methods=post),
-            Route("/back", self._take_back, methods=post),
-            Route("/undo/{number:int}", self._undo, methods=post),
+            Route("/conflict", self._settle, methods=post),
+            Route("/look", self._look, methods=post),
+            Route("/undo", self._undo, methods=post),
             Route("/invite", self._invite, methods=post),
             Route("/favicon.ico", lambda _request: Response(status_code=204), methods=get),
             Route("/{asset}", _asset, methods=get),
@@ -163,231 +181,180 @@ class ReviewServer:
             Starlette(routes=routes, exception_handlers=handlers), self._session.check, _HEADERS
         )
 
-    # --- groups ---
-
-    async def _next(self, request: Request) -> Response:
-        key = await self._review.next_key()
-        if key is not None:
-            return _redirect(f"/group/{key}", last=request.query_params.get("last"))
-        return await self._page("done.html")
-
-    async def _group(self, request: Request) -> Response:
-        left_out = frozenset(request.query_params.getlist("without"))
-        key, last = request.path_params["key"], request.query_params.get("last")
-        was_left = key in self._review.keys()  # noqa: SIM118 - no mapping
-        shown = await self._review.show(key, left_out)
-        if shown is None:
-            return _redirect("/", last=last) if was_left else await self._page("gone.html", 404)
-
-        def look(reader: Reader) -> dict[str, Any] | None:
-            record = reader.decisions.get(_number(last, 0))
-            return card_data(recorded_cards(reader, [record])[0]) if record is not None else None
-
-        return await self._show(shown, last=await in_thread(self._review.read, look))
-
-    async def _show(
-        self,
-        shown: ShownGroup,
-        *,
-        last: dict[str, Any] | None = None,
-        text: str | None = None,
-        objection: str = "",
-        refusal: str = "",
-    ) -> Response:
-        by = shown.proposal.by if shown.proposal else None
-        _, *others = self._review.judges  # the first is asked automatically
+    async def _groups(self, _request: Request) -> Response:
+        cards = await self._review.cards(_GROUPS)
+        left = len(self._review.keys())
+        first = f"The first {len(cards):,} of {left:,}: reload when these are answered. "
         return await self._page(
-            "group.html",
-            shown=shown,
-            card=card_data(shown.card),
-            contents={member.id: member.content for member in shown.card.members},
-            judges=[name for name in others if name != by],
-            after=self._review.after(shown.card.key),
-            last=last,
-            text=text,
-            objection=objection,
-            refusal=refusal,
+            "review",
+            "Same or different?" if self._review.blind else "Groups to review",
+            [self._data(card) for card in cards],
+            summary=(first if left > len(cards) else "")
+            + ("Every answer is recorded at once." if left else "Nothing is left."),
+            here="Review",
         )
 
-    async def _groups(self, request: Request) -> Response:
-        params = request.query_params
-        chosen = {name: params.get(name, "") for name in ("state", "low", "high")}
-        at, left = params.get("at", ""), self._review.groups()
-        groups = [
-            (group, state)
-            for group, state in left
-            if chosen["state"] in ("", state)
-            and (self._review.blind or _is_between(group, chosen["low"], chosen["high"]))
-        ]
-        position = next((n for n, (group, _) in enumerate(groups) if group.key == at), 0)
-        page = _number(params.get("page"), position // _GROUPS + 1)
-        start = max(0, (page - 1) * _GROUPS)
+    async def _conflicts(self, _request: Request) -> Response:
+        cards = await in_thread(self._review.conflicts)
         return await self._page(
-            "groups.html",
-            groups=groups[start : start + _GROUPS],
-            number=page,
-            pages=-(-len(groups) // _GROUPS),
-            states=_STATES,
-            chosen=chosen,
-            filtered=len(groups) < len(left),
-            at=at,
-            query=urlencode({**chosen, "at": at}),
+            "conflicts",
+            f"Pairs of which one may be outdated: {len(cards):,}",
+            [card_data(card) for card in cards[:_GROUPS]],
+            summary="The one that no longer holds is retired; an undo brings it back.",
+            here="Conflicts",
         )
-
-    async def _answer(self, request: Request) -> Response:
-        form = await _form(request)
-        key, left_out = form.get("key", ""), frozenset(form.getlist("left_out"))
-        # A person may only choose the member that stays.
-        answer = form.get("answer") or (ReviewAnswer.SAME.value if form.get("stays") else "")
-        narrowed = left_out != frozenset(form.getlist("shown_without"))
-        remaining = len(form.getlist("member")) - len(left_out)
-        shows_first = answer == ReviewAnswer.APPLY and narrowed and remaining > 1
-        if answer == "look" or shows_first:  # Enter sends "look"
-            return _redirect(f"/group/{key}", without=sorted(left_out))
-        try:
-            outcome = await self._review.answer(_answered(form, answer), form.get("proposal", ""))
-        except ValidationError as exc:
-            outcome = Refused(str(first_problem(exc)))
-        if isinstance(outcome, Given):
-            if form.get("back") == "questions":
-                return _redirect("/questions")
-            return _redirect("/", last=str(outcome.number))
-        shown = await self._review.show(key, left_out)
-        if shown is None:
-            return await self._page("gone.html", why=outcome.why)
-        return await self._show(
-            shown,
-            text=form.get("text") or None,
-            objection=outcome.why if outcome.may_insist else "",
-            refusal="" if outcome.may_insist else outcome.why,
-        )
-
-    async def _propose(self, request: Request) -> Response:
-        form = await _form(request)
-        key, left_out = form.get("key", ""), frozenset(form.getlist("left_out"))
-        await self._review.propose(key, left_out, form.get("by", ""))
-        return _redirect(f"/group/{key}", without=sorted(left_out))
-
-    async def _take_back(self, _request: Request) -> Response:
-        record = await self._review.take_back()
-        return _redirect("/", last=str(record.number) if record is not None else None)
-
-    # --- the other pages ---
 
     async def _questions(self, _request: Request) -> Response:
-        def look(reader: Reader) -> dict[str, Any]:
-            pending = reader.decisions.pending()
-            cards = recorded_cards(reader, pending[-_CARDS:])[::-1]
-            names = [member.id for card in cards for member in card.members]
-            rows = reader.memories.rows(names)
-            failed = failed_pairs(reader)
-            return {
-                "cards": cards,
-                "open": [
-                    [rows[member.id] for member in card.members if member.id in rows]
-                    for card in cards
-                ],
-                "waiting": len(pending),
-                "pairs": failed[:_CARDS],
-                "failed": len(failed),
-            }
-
-        found = await in_thread(self._review.read, look)
-        return await self._page("questions.html", open_group=open_group, **found)
+        cards, waiting = await in_thread(self._review.questions, _CARDS)
+        return await self._page(
+            "questions",
+            f"Open questions: {waiting:,}",
+            [card_data(card) for card in cards],
+            summary="The model gave no answer, its merged text was refused, or somebody left the"
+            f" group for later. At most {_CARDS} of each kind are shown.",
+            here="Open questions",
+        )
 
     async def _history(self, request: Request) -> Response:
-        below = _number(request.query_params.get("below"), 0) or None
-        cards = await in_thread(
-            self._review.read,
-            lambda reader: recorded_cards(reader, reader.decisions.latest(_CARDS, below))[::-1],
+        below = _number(request.query_params.get("below"))
+        cards = await in_thread(self._review.history, _CARDS, below)
+        oldest = cards[-1].recorded if len(cards) == _CARDS else None
+        return await self._page(
+            "history",
+            "History",
+            [card_data(card) for card in cards],
+            summary="Memories of a decision that you take back are kept apart from then on.",
+            here="History",
+            older=f"/history?below={oldest.number}" if oldest else "",
         )
-        return await self._page("history.html", cards=cards, full=len(cards) == _CARDS)
 
     async def _memory(self, request: Request) -> Response:
         asked = request.path_params.get("name") or request.query_params.get("id", "")
         name = asked.strip() or "none"
-        found = await in_thread(self._review.read, lambda reader: memory_history(reader, name))
+        found = await in_thread(self._review.memory, name)
         if found is None:
-            return await self._page("gone.html", 404, why=f"no memory has the id {name}")
-        return await self._page("memory.html", memory_id=name, history=found)
-
-    async def _figures(self, _request: Request) -> Response:
-        found = await in_thread(
-            self._review.read, lambda reader: list(replay(reader.decisions.steps()))
-        )
+            return await self._nothing(f"no memory has the id {name}", 404)
+        cards = [found.card, *found.decisions]
+        replaced = found.living and found.living != name
+        summary = f"{found.living} stands for it today." if replaced else ""
         return await self._page(
-            "figures.html",
-            lines=lines(found) if found else (),
-            span=(found[0][0], found[-1][0]) if found else None,
+            "memory", name, [card_data(card) for card in cards], summary=summary
         )
+
+    # --- answers ---
+
+    async def _answer(self, request: Request) -> Response:
+        given = await _read(request, _Answer)
+        outcome = await self._review.answer(given.answer, given.proposal)
+        more = await self._review.follow_ups(given.answer)
+        if isinstance(outcome, Given):
+            return self._said(number=outcome.number, more=[self._data(card) for card in more])
+        shown = await self._review.show(given.answer.key)
+        changed = shown is not None and shown.card.key != given.answer.key
+        card = {"card": self._shown(shown)} if shown and changed else {}
+        return self._said(409, why=outcome.why, may_insist=outcome.may_insist, **card)
+
+    async def _settle(self, request: Request) -> Response:
+        pair = await _read(request, _Pair)
+        outcome = await self._review.answer_conflict(
+            pair.older, pair.newer, pair.holds, insist=pair.insist
+        )
+        if isinstance(outcome, Given):
+            return self._said(number=outcome.number)
+        return self._said(409, why=outcome.why, may_insist=outcome.may_insist)
+
+    async def _look(self, request: Request) -> Response:
+        asked = await _read(request, _Look)
+        left_out = frozenset(asked.left_out)
+        if asked.by:
+            await self._review.propose(asked.key, left_out, asked.by)
+        shown = await self._review.show(asked.key, left_out)
+        if shown is None:
+            return self._said(404, why="this group was answered, or no longer exists")
+        return self._said(card=self._shown(shown))
 
     async def _undo(self, request: Request) -> Response:
-        await self._review.undo(request.path_params["number"])
-        return _redirect("/history")
+        asked = await _read(request, _Undo)
+        await self._review.undo(asked.number, reopen=asked.reopen)
+        return self._said()
 
     async def _invite(self, _request: Request) -> Response:
-        return await self._page("invite.html", address=self._session.address())
+        return self._said(address=self._session.address())
 
-    async def _failed(self, _request: Request, exc: Exception) -> Response:
-        return await self._page("gone.html", 409, why=str(exc))
+    async def _failed(self, request: Request, exc: Exception) -> Response:
+        if request.method == "POST":
+            return self._said(409, why=str(exc))
+        return await self._nothing(str(exc), 409)
 
     async def _not_there(self, _request: Request, _exc: Exception) -> Response:
-        return await self._page("gone.html", 404, why="this page does not exist")
+        return await self._nothing("this page does not exist", 404)
 
     # --- inside ---
 
-    async def _page(self, name: str, status: int = 200, **values: Any) -> Response:
-        template = self._pages.get_template(f"review/{name}")
-        always = {"why": "", "progress": self._review.progress(), "blind": self._review.blind}
-        return HTMLResponse(await in_thread(template.render, always | values), status)
+    def _data(self, card: Card) -> dict[str, Any]:
+        """Return a card for the page; in a blind review, without what the person must not see."""
+        data = card_data(card)
+        if self._review.blind:
+            data |= dict.fromkeys(("alike", "similarity", "certainty"))
+            data |= dict.fromkeys(("action", "reason", "in_favour", "against"), "")
+            data |= {"kept": [], "members": [one | _UNSEEN for one in data["members"]]}
+        return data
+
+    def _shown(self, shown: ShownGroup) -> dict[str, Any]:
+        data = self._data(shown.card) | {"note": shown.note}
+        if self._review.blind:
+            return data
+        data |= {"goes": shown.retired, "proposal": None}
+        if shown.proposal is not None:
+            decision = shown.proposal.decision
+            data["proposal"] = {
+                "by": shown.proposal.by,
+                "pending": decision.pending,
+                "why": visible(decision.reason),
+                "texts": [visible(one.memory.content) for one in decision.survivors],
+                "token": shown.proposal.token,
+            }
+        return data
+
+    def _said(self, status: int = 200, **values: Any) -> Response:
+        return JSONResponse(values | {"progress": self._review.progress()._asdict()}, status)
+
+    async def _nothing(self, why: str, status: int) -> Response:
+        return await self._page("nothing", "Nothing to show", [], status, summary=visible(why))
+
+    async def _page(
+        self,
+        kind: str,
+        headline: str,
+        cards: Sequence[dict[str, Any]],
+        status: int = 200,
+        **values: Any,
+    ) -> Response:
+        always = {
+            "title": f"{headline} · memory-dedup",
+            "places": _PLACES,
+            "here": "",
+            "blind": self._review.blind and kind == "review",
+            "judges": list(self._review.judges),
+            "progress": self._review.progress()._asdict(),
+        }
+        write = partial(page, headline, cards, kind=kind, saves="post", **always | values)
+        return HTMLResponse(await in_thread(write), status)
 
 
-def _is_between(group: PlannedGroup, low: str, high: str) -> bool:
+async def _read(request: Request, body: type[F]) -> F:
     try:
-        return float(low or 0) <= round(group.similarity, 2) <= float(high or 1)
-    except ValueError:
-        return True
+        return body.model_validate_json(await request.body())
+    except ValidationError as exc:
+        raise InputError("the answer", str(first_problem(exc))) from exc
 
 
-# --- forms ----------------------------------------------------------------------------------------
-
-
-async def _form(request: Request) -> QueryParams:
-    try:
-        return QueryParams((await request.body()).decode())
-    except ValueError as exc:
-        raise InputError("the form", "is not readable") from exc
-
-
-def _answered(form: QueryParams, answer: str) -> Answered:
-    writes = answer == "text"
-    members = [member.partition(":") for member in form.getlist("member")]
-    fields = {
-        "key": form.get("key", ""),
-        "members": [{"id": name, "hash": text} for name, _, text in members],
-        "answer": ReviewAnswer.APPLY if writes else answer,
-        "left_out": form.getlist("left_out"),
-        "text": form.get("text", "").replace("\r\n", "\n") if writes else None,
-        "insist": bool(form.get("insist")),
-        "retired": form.getlist("retired") or None,
-        "stays": (form.get("stays") or None) if answer == ReviewAnswer.SAME else None,
-    }
-    return Answered.model_validate_json(json.dumps(fields))
-
-
-def _number(text: str | None, otherwise: int) -> int:
-    return int(text) if text and text.isdecimal() and len(text) < 10 else otherwise
-
-
-def _redirect(path: str, **values: str | list[str] | None) -> Response:
-    given = {name: value for name, value in values.items() if value}
-    query = f"?{urlencode(given, doseq=True)}" if given else ""
-    return RedirectResponse(f"{path}{query}", status_code=303)
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and len(text) < 10 else None
 
 
 async def _asset(request: Request) -> Response:
     name = request.path_params["asset"]
     if name not in _ASSETS:
         raise HTTPException(404)
-    folder = "" if name == "style.css" else "review/"
-    return Response(source(f"{folder}{name}"), media_type=_ASSETS[name])
+    return Response(source(name), media_type=_ASSETS[name])

@@ -242,15 +242,22 @@ def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
 
 
 def best_of_shortlist(
-    reader: Reader, probe: Probe, near: Sequence[str], words: WordScores, scope: Scope, k: int
+    reader: Reader,
+    probe: Probe,
+    near: Sequence[str],
+    words: WordScores,
+    scope: Scope,
+    k: int,
+    among: Collection[str] | None = None,
 ) -> Best:
     """Return the best `k + SPARE` memories in `scope`, for a user whose vectors are not in RAM.
 
     They are chosen from `near`, which an index selected by vector, and from the best in `words`.
+    `among`: only memories with these ids.
     """
     wanted = max(k, SHORTLIST) * (_OF_A_PART if len(scope.values) > 1 else 1)
     rows = reader.terms.candidates(near, words.best(wanted))
-    rows = [row for row in rows if scope.holds(row.values)]
+    rows = [row for row in rows if scope.holds(row.values) and (among is None or row.id in among)]
     if not rows:
         return Best([], Spread(0.0, 0.0))
     sample = rows

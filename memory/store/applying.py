@@ -9,6 +9,7 @@ from itertools import combinations
 
 from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Row, Writer, with_verdicts
 from memory.models import (
+    OFFLINE,
     PERSON,
     Action,
     Condition,
@@ -116,6 +117,7 @@ class Applier:
                         "it had ended before it arrived",
                         (late.memory, newer.memory),
                         (Survivor(newer.memory, (late.memory.id,)),),
+                        model=OFFLINE,
                     )
                     self._write(writer, decision, {}, run)
                     writer.superseded.end({late.memory.id: row.until})

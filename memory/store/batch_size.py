@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from memory.ledger import Ledger, Writer
@@ -34,9 +34,12 @@ class AdaptiveBatchSize:
             start += len(part)
 
     @contextlib.contextmanager
-    def writing(self, ledger: Ledger, count: int) -> Iterator[Writer]:
-        """Open a transaction for `count` rows; afterwards, adapt `size` to the time it took."""
-        with ledger.writing() as writer:
+    def writing(self, ledger: Ledger, count: int, texts: Iterable[str] = ()) -> Iterator[Writer]:
+        """Open a transaction for `count` rows; afterwards, adapt `size` to the time it took.
+
+        `texts`: as for `Ledger.writing`.
+        """
+        with ledger.writing(texts) as writer:
             began = self._clock()
             yield writer
         seconds = self._clock() - began

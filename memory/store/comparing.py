@@ -1,18 +1,15 @@
-"""Compares new memories with stored memories, and queries with stored texts."""
+"""Looks up the stored memories that a model says a new memory repeats or updates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-import numpy as np
-
 from memory.ledger import Reader
 from memory.models import Embedded, Extracted, Judge, Memory, Scope
-from memory.search import Probe, ranked, similarities
+from memory.search import Probe, ranked
 from memory.store.store import MemoryStore
-from memory.text import clean
 
 
 @dataclass(frozen=True)
@@ -96,26 +93,3 @@ def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | 
         ):
             return judge
     return None
-
-
-def cosines_to(
-    store: MemoryStore, reader: Reader, query: str, text_keys: Mapping[str, str]
-) -> dict[str, float]:
-    """Return the cosines of a query with stored texts.
-
-    `text_keys` maps names, which the caller chooses, to text keys (hashes of texts). The result
-    maps these names to cosines. Texts without a vector are left out. The result is empty if the
-    query is empty.
-
-    Raises: EmbeddingError.
-    """
-    if not clean(query) or not text_keys:
-        return {}
-    vector = store.embeddings.query(clean(query))
-    store.embeddings.check(reader)
-    known = reader.vectors.of(text_keys.values())
-    names = [name for name, key in text_keys.items() if key in known]
-    if not names:
-        return {}
-    cosines = similarities(np.stack([known[text_keys[name]] for name in names]), vector[None])
-    return dict(zip(names, cosines.tolist(), strict=True))

@@ -73,11 +73,12 @@ class Forgotten:
 
 
 def erase(
-    ledger: Ledger, memory_id: str, at: datetime, *, lineage: bool = False
+    ledger: Ledger, memory_id: str, at: datetime, *, lineage: bool = False, items: bool = True
 ) -> tuple[Memory, tuple[Memory, ...]]:
     """Erase a memory and all retired memories that it replaced; return them as they were before.
 
-    With `lineage`, the memories that it superseded are erased too; without it, they stay.
+    With `lineage`, the memories that it superseded are erased too; without it, they stay. `items`:
+    also the items that another program stored and of which these memories were made.
 
     The ledger keeps the memories' ids. It keeps the vector and the verdicts of a text only if
     another memory has the same text. The memories' words are also erased from turns that wait for
@@ -95,6 +96,8 @@ def erase(
         rows, gone = _with_origins(writer, memory_id, lineage)
         turns = TurnsToForget(writer, gone)
         turns.compare(comparisons)
+        if items:
+            writer.items.forget([row.memory.id for row in rows])
         _erase_rows(writer, rows, at)
         turns.write(writer)
     return gone[0], tuple(gone[1:])
@@ -168,6 +171,7 @@ def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int |
             return None
         names = [row.memory.id for row in rows]
         origins = writer.memories.rows(writer.memories.ancestors(*names))
+        writer.items.forget([*names, *origins])
         _erase_rows(writer, [*rows, *origins.values()], at)
     return sum(row.live for row in rows)
 
@@ -175,7 +179,6 @@ def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int |
 def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
     ids = [row.memory.id for row in rows]
     keys = {row.text_key for row in rows}
-    writer.items.forget(ids)
     writer.memories.tombstone(ids)
     writer.drop_unused_texts(keys)
     writer.readings.drop(keys)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
@@ -62,6 +63,7 @@ from memory.store.applying import Applier, Conflict
 from memory.store.asking import NOBODY, Asker, kept_apart
 from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
+from memory.store.expiring import expire
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.nearby import Arrivals, Nearby, NewMemory
 from memory.store.showing import PastHit, Showing, said_by, with_past
@@ -147,7 +149,11 @@ class MemoryStore:
 
     # --- reading ---
 
+    def _is_over(self, memory: Memory) -> bool:
+        return memory.expires_at is not None and memory.expires_at <= self.clock()
+
     def get(self, memory_id: str) -> Memory | None:
+        expire(self.ledger, self.clock())
         with self.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
         return row.memory if row is not None and row.live else None
@@ -155,7 +161,8 @@ class MemoryStore:
     def memories(self) -> Iterator[Memory]:
         """Yield all live memories in the order in which they were stored."""
         with self.ledger.reading() as reader:
-            yield from (row.memory for row in reader.memories.live())
+            live = (row.memory for row in reader.memories.live())
+            yield from (one for one in live if not self._is_over(one))
 
     def counts(self) -> Counts:
         with self.ledger.reading() as reader:
@@ -188,6 +195,7 @@ class MemoryStore:
         `whole_lineage`: if true, `Snapshot.ancestors` has the keys of all texts that a memory has
         replaced; if false, only the keys of the texts from which the memory was merged.
         """
+        expire(self.ledger, self.clock())
         with self.ledger.reading() as reader:
             apart = kept_apart(reader, self.scope_fields)
             return take_snapshot(
@@ -214,6 +222,7 @@ class MemoryStore:
         private: bool = False,
         min_score: float | None = None,
         where: Callable[[Memory], bool] | None = None,
+        among: Collection[str] | None = None,
         include_superseded: bool | None = None,
         as_of: datetime | None = None,
     ) -> list[SearchResult]:
@@ -221,9 +230,9 @@ class MemoryStore:
 
         Give exactly one of `user`, `scope` and `everyone=True`, which searches the public memories
         of all users, and with `private=True` also their private ones. `min_score` leaves out
-        results with a lower `score`, `where` those for which it returns False. The `similarity` of
-        a result is the embedder's cosine; the store's `scale` is not applied. An empty query gives
-        an empty list.
+        results with a lower `score`, `where` those for which it returns False, and `among`, a set
+        or a dict, those whose ids it does not contain. The `similarity` of a result is the
+        embedder's cosine; the store's `scale` is not applied. An empty query gives an empty list.
 
         Of memories that state the same, one counts and is returned, and its `also` names the
         others. `include_superseded`: also memories that no longer hold, each directly under the
@@ -242,6 +251,7 @@ class MemoryStore:
             scope = Scope.of_all(private=private) if user is None else Scope.of_user(user)
         if not clean(query):
             return []
+        expire(self.ledger, self.clock())
         phrasings = wordings(clean(query), scope.user)
         probe = Probe(phrasings[-1], self.embeddings.query(*phrasings))
         find, wanted = self._by_both if self._hybrid else self._by_cosine, k + FOLDED
@@ -249,13 +259,14 @@ class MemoryStore:
         reads_past = asks_about_past(query) if only_best else include_superseded or as_of
         past = self._past(probe, scope, as_of) if reads_past else []
         while True:
-            hits = find(probe, scope, wanted)
+            hits = find(probe, scope, wanted, among)
             fits = [
                 hit
                 for hit in hits
                 if (min_score is None or hit.score >= min_score)
                 and (where is None or where(hit.memory))
                 and (as_of is None or said_by(hit.memory, as_of))
+                and not self._is_over(hit.memory)
             ]
             shown = self.showing.arranged(fits, k)
             if len(shown) >= k or len(hits) < wanted:
@@ -300,6 +311,7 @@ class MemoryStore:
 
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
+        expire(self.ledger, self.clock())
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
         with self.ledger.reading() as reader:
@@ -361,8 +373,9 @@ class MemoryStore:
     def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Memory | None]:
         """Store memories as they are; return those that were stored before, or None."""
         stored: list[Memory | None] = []
+        expire(self.ledger, self.clock())
         embedded = self.embeddings.embed(memories)
-        with self._writing(len(memories)) as writer:
+        with self._writing(len(memories), (one.content for one in memories)) as writer:
             for part in split_repeats(memories):
                 new = []
                 found = writer.memories.earlier_arrivals(memories[part])
@@ -409,7 +422,7 @@ class MemoryStore:
         if arrivals is None and len(new) > 1:
             arrivals = Arrivals()
         done: list[Outcome | Conflict | T] = []
-        with self._writing(len(new)) as writer:
+        with self._writing(len(new), (one.memory.content for one in new)) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             for one in new:
@@ -507,7 +520,8 @@ class MemoryStore:
         """
         has_survivors = any(one.survivors for one in decisions)
         made = self.applier.vectors_of_made(decisions) if has_survivors else {}
-        with self._writing(len(decisions)) as writer:
+        texts = (one.memory.content for one in made.values())
+        with self._writing(len(decisions), texts) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             done = [self.applier.apply(writer, one, made, run) for one in decisions]
@@ -515,9 +529,11 @@ class MemoryStore:
             _count(outcome)
         return done
 
-    def _writing(self, count: int) -> AbstractContextManager[Writer]:
+    def _writing(self, count: int, texts: Iterable[str] = ()) -> AbstractContextManager[Writer]:
         paced = count > 1 or self.pace.size == 1  # else a single one teaches nothing
-        return self.pace.writing(self.ledger, count) if paced else self.ledger.writing()
+        if paced:
+            return self.pace.writing(self.ledger, count, texts)
+        return self.ledger.writing(texts)
 
     def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
@@ -581,23 +597,38 @@ class MemoryStore:
 
     # --- inside ---
 
-    def _by_cosine(self, probe: Probe, scope: Scope, k: int) -> list[SearchResult]:
+    def _by_cosine(
+        self, probe: Probe, scope: Scope, k: int, among: Collection[str] | None = None
+    ) -> list[SearchResult]:
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
-        [near] = self.index.nearest([Query(probe.vector, scope, k)])
+        if among is None:
+            [near] = self.index.nearest([Query(probe.vector, scope, k)])
+        else:
+            near = list(among)
         with self.ledger.reading() as reader:
             rows = reader.memories.rows(near).values()
-            return ranked(reader, probe, [row for row in rows if row.live], PLAIN)
+            hits = ranked(reader, probe, [row for row in rows if row.live], PLAIN)
+            return hits if among is None else hits[:k]
 
-    def _by_both(self, probe: Probe, scope: Scope, k: int) -> list[SearchResult]:
+    def _by_both(
+        self, probe: Probe, scope: Scope, k: int, among: Collection[str] | None
+    ) -> list[SearchResult]:
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
             words = word_scores(reader, probe.text, scope)
-        best = self.index.best(Query(probe.vector, scope, k + SPARE), words)
-        wide = Query(probe.vector, scope, max(k, SHORTLIST))
-        near = self.index.nearest([wide])[0] if best is None else []
+        wanted = k + SPARE if among is None else sys.maxsize
+        best = self.index.best(Query(probe.vector, scope, wanted), words)
+        if best is not None:
+            ids = [name for name in best.ids if among is None or name in among]
+            best = best._replace(ids=ids[: k + SPARE])
+            near = []
+        elif among is not None:
+            near = list(among)
+        else:
+            [near] = self.index.nearest([Query(probe.vector, scope, max(k, SHORTLIST))])
         with self.ledger.reading() as reader:
-            best = best or best_of_shortlist(reader, probe, near, words, scope, k)
+            best = best or best_of_shortlist(reader, probe, near, words, scope, k, among)
             return results(reader, probe, best, words, k)
 
     def _past(self, probe: Probe, scope: Scope, as_of: datetime | None) -> list[PastHit]:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import combinations
 from typing import Literal, NamedTuple
 
 from memory.coverage import still_stated
 from memory.errors import InputError, MemoryNotFound
-from memory.models import PERSON, Action, Condition, Decision, Memory, Outcome, Scope, Survivor
+from memory.models import (
+    OFFLINE,
+    PERSON,
+    Action,
+    Condition,
+    Decision,
+    Memory,
+    Outcome,
+    Scope,
+    Survivor,
+)
 from memory.store.store import MemoryStore
 from memory.text import clean, telling_words
 
@@ -59,15 +70,17 @@ def _with_a_shared_word(memories: Sequence[Memory]) -> set[tuple[int, int]]:
     return {pair for held in rare for pair in combinations(held, 2)}
 
 
-def answer(store: MemoryStore, pair: Suspect, holds: Holds) -> Outcome:
+def answer(store: MemoryStore, pair: Suspect, holds: Holds, *, force: bool = False) -> Outcome:
     """Record a person's answer about a pair: which memory holds now, or that both do.
+
+    `force`: as in `supersede`.
 
     Raises: MemoryNotFound; InputError as `supersede`.
     """
-    if holds == "newer":
-        return supersede(store, pair.older.id, pair.newer.id, reason="the newer holds")
-    if holds == "older":
-        return supersede(store, pair.newer.id, pair.older.id, reason="the older holds")
+    if holds != "both":
+        older, newer = pair if holds == "newer" else reversed(pair)
+        reason = f"the {holds} holds"
+        return supersede(store, older.id, newer.id, reason=reason, force=force)
     ids = pair.older.id, pair.newer.id
     both = Decision(Action.KEEP_BOTH, "both hold", tuple(pair), distinct=(ids,), model=PERSON)
     done = store.apply(both)
@@ -111,12 +124,44 @@ def supersede(
             return done
 
 
+def add_ended(
+    store: MemoryStore, ended: Sequence[tuple[Memory, datetime, str | None]], run: str | None = None
+) -> int:
+    """Store memories that ended elsewhere; return how many of them were not stored before.
+
+    Each comes with the time when it ended and the id, or external id, of what superseded it. If
+    that is None or not in the store, the memory is stored as expired.
+    """
+    with store.ledger.reading() as reader:
+        own = {memory.id for memory, _, _ in ended}
+        names = {name for _, _, name in ended if name is not None} - own
+        known = {name: found[0] for name in names if (found := reader.memories.named(name))}
+    outer = [
+        memory.model_copy(update={"expires_at": until})
+        if successor is None or (successor not in own and successor not in known)
+        else memory
+        for memory, until, successor in ended
+    ]
+    added = store.add_batch(outer, run=run)
+    for memory, _, successor in ended:
+        with store.ledger.reading() as reader:
+            older = next(iter(reader.memories.named(memory.id)), None)
+            newer = next(iter(reader.memories.named(successor)), None) if successor else None
+            condition = Condition(reader.revision())
+        if older is not None and newer is not None and older.live:
+            why = "it was superseded where it comes from"
+            store.apply(superseding(older.memory, newer.memory, why, OFFLINE, condition), run=run)
+    return added
+
+
 def check_superseding(store: MemoryStore, older: Memory, newer: Memory, *, force: bool) -> None:
     """Raises: InputError if `newer` must not supersede `older`."""
     if older.id == newer.id:
         raise InputError(older.id, "cannot supersede itself", "give two ids")
     if store.scope_of(older) != store.scope_of(newer):
         raise InputError(older.id, f"is of another scope than {newer.id}")
+    if not newer.lasts_as_long_as(older):
+        raise InputError(newer.id, f"expires before {older.id}")
     kept = () if force else still_stated(newer.content, older.content)
     if kept:
         said = "; ".join(f'"{clause}"' for clause in kept)

@@ -9,7 +9,7 @@ import json
 from concurrent.futures import Future
 from pathlib import Path
 
-from memory import assembly
+from memory import agent
 from memory.agent.server import AgentServer, Opened, run_and_exit
 from memory.config import load_config
 from memory.ledger import Ledger
@@ -40,7 +40,7 @@ def main() -> None:
         embedder.place(text, cosine, other)
     config = load_config()
     store = MemoryStore(Ledger.create(config.memory.effective_ledger_url), embedder)
-    tools = assembly.build_tools(store, config, observers=(fail, write_down))
+    tools = agent.build_tools(store, config, observers=(fail, write_down))
     opening: Future[Opened] = Future()
     opening.set_result(Opened(lambda _user: tools, store.close))
     run_and_exit(AgentServer(opening))

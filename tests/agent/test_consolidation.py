@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from memory.agent import build_tools
 from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats
 from memory.agent.memory_store import AgentMemory
 from memory.agent.schemas import Consolidated, MergeCandidate, Remembered
-from memory.assembly import build_tools, open_store
+from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
 from memory.models import Memory
 from memory.store import MemoryStore

@@ -21,8 +21,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 from typer.testing import CliRunner
 
+from memory.agent import build_tools
 from memory.agent.server import Tokens, read_tokens, token_gate
-from memory.assembly import build_tools, open_store
+from memory.assembly import open_store
 from memory.cli import app
 from memory.config import configured
 from memory.errors import InputError, LedgerError
@@ -35,9 +36,11 @@ LINES = f"# who may call\n\n{MIA} Mia\n{BEN}  Ben of the North\n"
 
 
 @asynccontextmanager
-async def client(at: str, token: str | None = None) -> AsyncIterator[Client]:
+async def client(
+    at: str, token: str | None = None, timeout_s: float = 30.0
+) -> AsyncIterator[Client]:
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    async with httpx2.AsyncClient(headers=headers, timeout=30.0) as web:
+    async with httpx2.AsyncClient(headers=headers, timeout=timeout_s) as web:
         transport = streamable_http_client(f"http://{at}/mcp", http_client=web)
         async with Client(transport) as opened:
             yield opened
@@ -167,8 +170,11 @@ def test_an_answer_does_not_tell_how_many_decisions_others_have(tokened: str) ->
     asyncio.run(both())
 
 
-def test_long_texts_of_one_user_neither_hold_up_another_nor_their_long_text(tokened: str) -> None:
-    long = "\n".join(f"The {n}th stone of the wall weighs {n * 7} kg." for n in range(2_000))
+@pytest.mark.parametrize("lines", [200, 2_000])
+def test_long_texts_of_one_user_neither_hold_up_another_nor_their_long_text(
+    tokened: str, lines: int
+) -> None:
+    long = "\n".join(f"The {n}th stone of the wall weighs {n * 7} kg." for n in range(lines))
 
     async def both() -> None:
         async with client(tokened, MIA) as mia, client(tokened, BEN) as ben:
@@ -181,14 +187,14 @@ def test_long_texts_of_one_user_neither_hold_up_another_nor_their_long_text(toke
 
             async with asyncio.TaskGroup() as calls:
                 for number in range(12):
-                    calls.create_task(told(ben, f"long {number}", long))
+                    calls.create_task(told(ben, f"long {number} of {lines}", long))
                 while not ended:
                     await asyncio.sleep(0.01)
                 before = len(ended)
                 calls.create_task(told(mia, "Mia's long", long))
                 calls.create_task(told(mia, "Mia's short", "She rows."))
-            assert ended.index("Mia's short") <= before + 2, ended
-            assert ended.index("Mia's long") <= before + 3, ended
+            assert ended.index("Mia's short") <= before + 4, ended
+            assert ended.index("Mia's long") <= before + 5, ended
             assert len(ended) == 14
 
     asyncio.run(both())

@@ -78,7 +78,7 @@ def test_a_question_that_no_model_judged_stays_open(store: MemoryStore, tmp_path
 def test_a_ledger_that_fails_is_an_error_of_ours(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full() -> None:
+    def full(_texts: object) -> None:
         raise LedgerError("the ledger has no room left on its disk", "make room")
 
     monkeypatch.setattr(store.ledger, "writing", full)

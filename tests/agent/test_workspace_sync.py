@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from memory.agent import keep_workspace
 from memory.agent.workspace_sync import WorkspaceMemorySync, forget_everywhere
-from memory.assembly import keep_workspace
 from memory.config import AgentConfig, Config
 from memory.errors import InputError
 from memory.models import Memory, new_memory_id

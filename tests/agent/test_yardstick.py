@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.agent import AgentTools
-from memory.assembly import build_tools, open_store
+from memory.agent import AgentTools, build_tools
+from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
 from memory.store import MemoryStore
 from yardstick.score import read_pairs

@@ -1157,4 +1157,10 @@ def test_conflicts_lists_what_may_be_outdated_and_takes_an_answer(run: Run, tmp_
     assert [(hit["id"], hit["newer"]) for hit in hits] == [(ids[1], None), (ids[0], ids[1])]
     assert "undo" in run("memory-dedup", "conflicts", *ids, "--holds", "newer").stderr
     assert json.loads(run("memory-dedup", "conflicts", "--json").stdout) == []
-    assert "Ghent" not in run("memory-dedup", "export").stdout
+    text = run("memory-dedup", "export").stdout
+    assert [json.loads(line).get("superseded_by") for line in text.splitlines()] == [None, ids[1]]
+    (tmp_path / "out.jsonl").write_text(text, encoding="utf-8")
+    (tmp_path / "data" / "ledger.db").rename(tmp_path / "elsewhere.db")
+    for memories in ("0 -> 1", "1 -> 1"):
+        assert run("memory-dedup", "import", "out.jsonl").stderr.endswith(f"{memories}\n")
+        assert run("memory-dedup", "export").stdout == text

@@ -29,6 +29,8 @@ def said(text: str, month: int, **fields: object) -> Memory:
         ("Ada's locker code is 4711.", "Ada's locker code is 0815."),
         ("Ada's hearing is on 3 May.", "Ada's hearing is on 12 June."),
         ("The launch is on track.", "As of today, the launch is cancelled."),
+        ("The launch is in planning.", "As of today, the launch is cancelled."),
+        ("Note: Bo Lund interview at 2 pm in Room A", "Update: Bo Lund interview at 9 by phone"),
         ("10 tents for Nord", "CORRECTION: miscounted. The value was: 10 tents for Nord."),
         ("The flea market is in the hall.", "The flea market in the hall has been cancelled."),
         ("Approved the trip to Oslo for $900.", "The trip to Oslo is cancelled; no money left."),
@@ -69,6 +71,7 @@ def test_what_the_newer_one_changes_is_suspect(older: str, newer: str) -> None:
         ("Ada's appointment is tomorrow at 3 pm.", "Ada's appointment is tomorrow at 4 pm."),
         ("Ada is allergic to nuts.", "Ada is allergic to milk."),
         ("Ada is in Rome.", "Ada is in pain."),
+        ("Bo Lund interview at 2 pm", "Update: Bo Lund has a dog."),
         ("x" * 5_000, "y" * 5_000),
     ],
 )  # fmt: skip

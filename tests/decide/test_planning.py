@@ -80,7 +80,7 @@ def test_a_question_knows_whether_its_members_are_near_copies(drawn: tuple[int, 
         assert question.are_copies == (lowest >= COPIES_FROM)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(drawn)
 def test_no_group_holds_a_pair_below_the_floor(drawn: tuple[int, int]) -> None:
     """Nor a member that is unlike a text that another was synthesised from."""
@@ -93,7 +93,7 @@ def test_no_group_holds_a_pair_below_the_floor(drawn: tuple[int, int]) -> None:
             assert min(similarity(taken.vectors[x], taken.vectors[y]) for x, y in pairs) >= 0.90
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(drawn, st.randoms(use_true_random=False))
 def test_shuffled_rows_form_the_same_groups(
     drawn: tuple[int, int], shuffling: random.Random
@@ -112,7 +112,7 @@ TEXTS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.integers(0, 10_000), st.permutations(range(len(TEXTS))))
 def test_the_result_of_a_batch_does_not_depend_on_the_order_of_arrival(
     seed: int, order: list[int]

@@ -22,9 +22,9 @@ DAYS = tuple(datetime(2026, month, 20, 9, tzinfo=UTC) for month in (1, 3))
 
 
 @pytest.fixture
-def store(ledger_url: str, embedder: PlacedEmbedder) -> Iterator[MemoryStore]:
+def store(empty_url: str, embedder: PlacedEmbedder) -> Iterator[MemoryStore]:
     embedder.place(DOCTOR, 0.92, to=DENTIST)
-    with MemoryStore(Ledger.create(ledger_url), embedder, clock=ticking()) as opened:
+    with MemoryStore(Ledger.create(empty_url), embedder, clock=ticking()) as opened:
         yield opened
 
 

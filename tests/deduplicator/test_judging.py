@@ -144,7 +144,8 @@ def test_an_answer_that_is_cut_off_is_refused_with_its_reason(
     assert report.pending == 1
     assert report.usage == Usage(calls=1, input_tokens=11, output_tokens=7, failed=1)
     with store.ledger.reading() as reader:
-        assert [step.usage for step in reader.decisions.steps()][-1] == report.usage
+        last = [row for name, rows in reader.dump() if name == "decisions" for row in rows][-1]
+    assert Usage.model_validate_json(last["usage"]) == report.usage
     assert fault in report.groups[0].reason
     assert fault in caplog.text
 

@@ -555,9 +555,9 @@ def test_a_refused_group_of_which_one_is_forgotten_meanwhile_is_read_again(
 
 
 def test_a_text_that_no_database_holds_is_cleaned(
-    ledger_url: str, embedder: PlacedEmbedder, make_memory: MakeMemory
+    empty_url: str, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
-    with MemoryStore(Ledger.create(ledger_url), embedder, clock=ticking()) as store:
+    with MemoryStore(Ledger.create(empty_url), embedder, clock=ticking()) as store:
         texts = "Mia sails on the lake on Sundays.", "On Sundays Mia is out sailing on the lake."
         store.add_batch([make_memory(text, user="Mia") for text in texts])
         model = PageModel(lambda shown: [([0, 1], "On Sundays Mia sails \0on the lake.")])

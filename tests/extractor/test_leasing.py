@@ -22,9 +22,9 @@ MINE, THEIRS = Lease("c", "mine"), Lease("c", "theirs")
 
 
 @pytest.fixture
-def shared(ledger_url: str) -> Iterator[Ledger]:
+def shared(empty_url: str) -> Iterator[Ledger]:
     """A ledger that several processes could share, on each database in turn."""
-    with Ledger.create(ledger_url) as opened:
+    with Ledger.create(empty_url) as opened:
         yield opened
 
 

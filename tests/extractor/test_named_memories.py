@@ -170,9 +170,9 @@ def test_one_reading_checks_all_that_a_window_proposes(
 
 
 def test_a_nul_in_a_merged_text_blocks_nothing(
-    ledger_url: str, embedder: PlacedEmbedder, model: ScriptedModel, make_memory: MakeMemory
+    empty_url: str, embedder: PlacedEmbedder, model: ScriptedModel, make_memory: MakeMemory
 ) -> None:
-    with MemoryStore(Ledger.create(ledger_url), embedder) as store:
+    with MemoryStore(Ledger.create(empty_url), embedder) as store:
         store.add(make_memory(PEANUTS, user="Mia"))
         dirty = naming(0).model_dump() | {"merged": BOTH.replace(",", "\0,")}
         model.extractions = [[Candidate.model_validate(dirty)]]

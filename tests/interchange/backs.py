@@ -21,8 +21,8 @@ from memory.interchange.write_back import (
     with_vectors,
     write_back,
 )
-from memory.models import Action, Decision, Memory, Survivor, new_memory_id
-from memory.store import MemoryStore
+from memory.models import Action, Condition, Decision, Memory, Survivor, new_memory_id
+from memory.store import MemoryStore, superseding
 from tests.frameworks.word_server import word_vector
 
 ROOT = Path(__file__).parent.parent.parent
@@ -57,6 +57,10 @@ def bring_in(
 def replace(store: MemoryStore, older: Memory, newer: Memory) -> None:
     survivor = Survivor(newer, (older.id,))
     store.apply(Decision(Action.REPLACE, "covers", (older, newer), (survivor,)))
+
+
+def supersede(store: MemoryStore, older: Memory, newer: Memory, model: str) -> None:
+    store.apply(superseding(older, newer, "it ended", model, Condition()))
 
 
 def merge(store: MemoryStore, one: Memory, other: Memory, text: str = MERGED) -> None:

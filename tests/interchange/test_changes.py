@@ -7,10 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from memory.interchange.jsonl import DumpedRow, read_rows
 from memory.interchange.plan_back import change_lines, plan_changes, undo_lines
+from memory.models import PERSON
 from memory.store import MemoryStore
-from tests.interchange.backs import MERGED, merge, replace
+from tests.interchange.backs import MERGED, merge, replace, supersede
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 EAST = "2026-05-01T10:00:00+02:00"
@@ -76,3 +79,23 @@ def test_the_undo_of_a_dump_repeats_each_row_byte_for_byte(
         undone.append({name: row["update"], "content": row["text"], **row["metadata"]})
     whole = sorted(json.dumps(row, sort_keys=True) for row in ROWS[:4])
     assert sorted(json.dumps(row, sort_keys=True) for row in undone) == whole
+
+
+@pytest.mark.parametrize("by", [PERSON, "some-model"])
+def test_only_what_a_person_superseded_is_deleted_and_the_rest_is_marked(
+    store: MemoryStore, tmp_path: Path, by: str
+) -> None:
+    dump = dumped(tmp_path)
+    store.add_batch([row.memory for row in dump.values()])
+    known = {str(memory.external_id): memory for memory in store.memories()}
+    supersede(store, known["c"], known["e"], model=by)
+    plan = plan_changes(store.ledger, (), dump)
+    [line] = map(json.loads, change_lines(plan, dump, NOW))
+    if by == PERSON:
+        assert (line["delete"], line["because"]) == ("c", "e stands for it")
+        return
+    said = known["e"].said
+    assert said is not None
+    assert (line["update"], line["text"]) == ("c", "Mia paints.")
+    assert line["metadata"]["superseded_by"] == "e"
+    assert line["metadata"]["superseded_at"] == said.isoformat()

@@ -34,7 +34,7 @@ from memory.interchange.write_back import (
     write_back,
     write_lines,
 )
-from memory.models import Memory
+from memory.models import PERSON, Memory
 from memory.search import ChromaProcess, ChromaServer, close_client, http_client
 from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbedder, word_vector
@@ -52,6 +52,7 @@ from tests.interchange.backs import (
     planned_again,
     replace,
     run_again,
+    supersede,
     taken_back,
     written,
 )
@@ -159,6 +160,22 @@ def test_what_was_absorbed_goes_and_what_was_merged_says_the_merged_text(
     assert after["d"][:2] == (None, mem0_row("d") | changed)
     assert after["d"][2] == np.array(word_vector(text), np.float32).tobytes()
     assert planned(cleaned, mem0(theirs)).changes == ()
+
+
+def test_a_superseded_row_is_deleted_if_a_person_said_so_and_else_marked(
+    store: MemoryStore, theirs: Place, tmp_path: Path
+) -> None:
+    known, before = bring_in(store, mem0(theirs)), held(theirs)
+    supersede(store, known["a"], known["e"], PERSON)
+    supersede(store, known["c"], known["e"], "some-model")
+    written(store, mem0(theirs), tmp_path / "undo.jsonl")
+    after = held(theirs)
+    assert set(after) == {"b", "c", "d", "e"}
+    until = known["e"].timestamp.isoformat()
+    marks = {"superseded_by": "e", "superseded_at": until, "updated_at": NOW.isoformat()}
+    assert after["c"] == (None, mem0_row("c") | marks, before["c"][2])
+    assert taken_back(mem0(theirs), tmp_path / "undo.jsonl").restored == 2
+    assert held(theirs) == before
 
 
 def test_the_undo_file_brings_every_row_back_to_the_bit(

@@ -32,9 +32,9 @@ from tests.doubles import START
 
 
 @pytest.fixture
-def ledger(ledger_url: str) -> Iterator[Ledger]:
+def ledger(empty_url: str) -> Iterator[Ledger]:
     """Each test runs on SQLite and on PostgreSQL."""
-    with Ledger.create(ledger_url) as opened:
+    with Ledger.create(empty_url) as opened:
         yield opened
 
 
@@ -81,7 +81,7 @@ memories = st.builds(
 
 
 @settings(
-    max_examples=150,
+    max_examples=50,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(memory=memories)
@@ -354,29 +354,32 @@ def test_a_url_that_is_no_ledger_is_refused_without_its_password(url: str) -> No
 
 
 def test_how_often_a_model_failed_at_a_text_goes_with_the_text(
-    ledger: Ledger, ledger_url: str, make_memory: MakeMemory
+    ledger: Ledger, empty_url: str, make_memory: MakeMemory
 ) -> None:
     told = make_memory("the word is xyzzy")
     key = text_key(told.content)
     with ledger.writing() as writer:
         writer.memories.insert_all([told])
         writer.vectors.put({text_key(told.content): np.ones(4, np.float32)})
-    with closing(open_database(ledger_url, create=True)) as other, other.writing() as rows:
+    with closing(open_database(empty_url, create=True)) as other, other.writing() as rows:
         failed = {"scope": "", "low_key": "", "high_key": key, "model": "any", "attempts": 1}
         rows.execute(attempts.insert().values(failed))
     erase(ledger, told.id, START)
-    with closing(open_database(ledger_url, create=False)) as other, other.reading() as rows:
+    with closing(open_database(empty_url, create=False)) as other, other.reading() as rows:
         assert rows.execute(sa.select(attempts)).all() == []
 
 
 def test_a_persons_word_that_two_texts_differ_stands_over_a_models(
-    ledger: Ledger, ledger_url: str
+    ledger: Ledger, empty_url: str
 ) -> None:
     def judged(by: Judge) -> str:
         with ledger.writing() as writer:
             writer.distinct.mark(Scope(()), "one", "two", f"said {by}", by)
         query = sa.select(distinct_pairs.c.reason, distinct_pairs.c.by)
-        with closing(open_database(ledger_url, create=False)) as looked, looked.reading() as rows:
+        with (
+            closing(open_database(empty_url, create=False)) as looked,
+            looked.reading() as rows,
+        ):
             [(reason, stored)] = rows.execute(query)
         assert reason == f"said {stored}"
         return str(stored)
@@ -397,10 +400,10 @@ def test_reading_what_is_not_there_creates_nothing(tmp_path: Path) -> None:
 
 
 def test_a_ledger_opened_for_reading_cannot_be_written(
-    ledger: Ledger, ledger_url: str, make_memory: MakeMemory
+    ledger: Ledger, empty_url: str, make_memory: MakeMemory
 ) -> None:
     with (
-        Ledger.open(ledger_url) as readable,
+        Ledger.open(empty_url) as readable,
         pytest.raises(LedgerError, match="cannot be written"),
         readable.writing() as writer,
     ):
@@ -591,11 +594,11 @@ def test_a_memory_hands_on_many_links_as_cheaply_as_few(
 
 
 def test_a_connection_in_use_is_closed_when_it_is_returned_to_a_closed_ledger(
-    ledger_url: str,
+    empty_url: str,
 ) -> None:
     """A background thread may still read when its ledger is closed."""
-    Ledger.create(ledger_url).close()
-    database = open_database(ledger_url, create=False)
+    Ledger.create(empty_url).close()
+    database = open_database(empty_url, create=False)
     with database.reading() as connection:
         driver: Any = connection.connection.driver_connection
         database.close()

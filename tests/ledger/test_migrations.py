@@ -388,7 +388,7 @@ def test_a_ledger_of_a_later_version_is_refused_in_one_line(
     assert version_8.dump_of(ledger_url) == before
 
 
-@pytest.mark.parametrize("schema", range(1, 8))
+@pytest.mark.parametrize("schema", [1, 7])
 def test_a_ledger_that_is_too_old_is_refused_in_one_line_that_says_what_to_do(
     old_url: str, folder: Path, tmp_path: Path, schema: int
 ) -> None:

@@ -9,8 +9,8 @@ from memory.text import text_key
 from tests.doubles import PlacedEmbedder
 
 
-def test_a_thorough_reading_stays_and_belongs_to_one_model(ledger_url: str) -> None:
-    with MemoryStore(Ledger.create(ledger_url), PlacedEmbedder()) as store:
+def test_a_thorough_reading_stays_and_belongs_to_one_model(empty_url: str) -> None:
+    with MemoryStore(Ledger.create(empty_url), PlacedEmbedder()) as store:
         ledger, texts = store.ledger, ("Mia sails.", "Mia rows.")
         store.add_batch([store.new_memory(text) for text in texts])
         a, b = map(text_key, texts)
@@ -30,8 +30,8 @@ def test_a_thorough_reading_stays_and_belongs_to_one_model(ledger_url: str) -> N
             assert writer.readings.all("reader") == set()
 
 
-def test_forgetting_a_text_drops_that_it_was_read(ledger_url: str) -> None:
-    with MemoryStore(Ledger.create(ledger_url), PlacedEmbedder()) as store:
+def test_forgetting_a_text_drops_that_it_was_read(empty_url: str) -> None:
+    with MemoryStore(Ledger.create(empty_url), PlacedEmbedder()) as store:
         kept, gone = (store.new_memory(f"Mia owns boat {n}.", user="Mia") for n in range(2))
         store.add_batch([kept, gone])
         with store.ledger.writing() as writer:
@@ -48,8 +48,8 @@ def test_forgetting_a_text_drops_that_it_was_read(ledger_url: str) -> None:
             assert writer.readings.all("reader") == {(scope, keys[0])}
 
 
-def test_a_text_that_only_another_user_still_has_was_never_read(ledger_url: str) -> None:
-    with MemoryStore(Ledger.create(ledger_url), PlacedEmbedder()) as store:
+def test_a_text_that_only_another_user_still_has_was_never_read(empty_url: str) -> None:
+    with MemoryStore(Ledger.create(empty_url), PlacedEmbedder()) as store:
         gone, kept = (store.new_memory("I own a boat.", user=user) for user in ("Mia", "Jonas"))
         store.add_batch([gone, kept])
         texts = [(store.scope_of(one).key, text_key(one.content)) for one in (gone, kept)]

@@ -29,9 +29,12 @@ AMONG = sa.select(t.meta.c.key).where(among(t.meta.c.key, "keys"))
 
 
 @pytest.fixture
-def connection(ledger_url: str) -> Iterator[Connection]:
-    Ledger.create(ledger_url).close()
-    with closing(open_database(ledger_url, create=True)) as database, database.writing() as opened:
+def connection(empty_url: str) -> Iterator[Connection]:
+    Ledger.create(empty_url).close()
+    with (
+        closing(open_database(empty_url, create=True)) as database,
+        database.writing() as opened,
+    ):
         yield opened
 
 
@@ -127,16 +130,16 @@ def heard() -> Iterator[list[tuple[str, Any]]]:
         sa.event.remove(sa.Engine, "before_cursor_execute", hear)
 
 
-def test_some_indexes_have_only_the_rows_that_are_looked_for(ledger_url: str) -> None:
+def test_some_indexes_have_only_the_rows_that_are_looked_for(empty_url: str) -> None:
     """On both databases; only one of them loads what PostgreSQL needs."""
-    table = "pg_indexes" if ledger_url.startswith("postgresql") else "sqlite_master"
+    table = "pg_indexes" if empty_url.startswith("postgresql") else "sqlite_master"
     column = "indexdef" if table == "pg_indexes" else "sql"
     name = "indexname" if table == "pg_indexes" else "name"
     query = f"SELECT {name}, {column} FROM {table} WHERE {name} LIKE 'ix\\_%' ESCAPE '\\'"
-    with Ledger.create(ledger_url) as ledger, ledger.reading() as reader:
+    with Ledger.create(empty_url) as ledger, ledger.reading() as reader:
         made = {row[0]: row[1] for row in reader._connection.execute(sa.text(query))}
     partial = {name for name, statement in made.items() if " WHERE " in statement}
-    assert partial == {"ix_decisions_by_person", "ix_turns_told"}
+    assert partial == {"ix_decisions_by_person", "ix_memories_expires_at", "ix_turns_told"}
 
 
 def test_a_sqlite_ledger_does_not_load_the_dialect_of_postgresql(tmp_path: Path) -> None:

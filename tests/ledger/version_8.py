@@ -87,6 +87,7 @@ def as_newest(dump: Dump, *copies: Path) -> Dump:
                 row[column] = key
     for row in expected["memories"]:
         row |= {"said": row["timestamp"] if row["content"] else None, "when": "", "until": None}
+        row |= {"expires_at": None}
     for row in expected["decisions"]:
         row["refused"] = ""
     expected["meta"].append(

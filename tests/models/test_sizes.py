@@ -14,8 +14,8 @@ from memory.errors import InputError
 from memory.interchange import read_memories, to_memory
 from memory.models import Memory, Turn, from_json
 from memory.models.sizes import MAX_CHARACTERS, MAX_VALUES, too_large
-from memory.review import read_decisions
 from memory.store import MemoryStore, forget_user
+from memory.upkeep import read_decisions
 from tests.doubles import START
 
 MANY: dict[str, JsonValue] = {f"key {n}": n for n in range(MAX_VALUES + 1)}

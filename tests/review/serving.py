@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from html import unescape
+from typing import Any
 
 import httpx2
 
@@ -16,18 +16,17 @@ from memory.ledger import DecisionRecord
 from memory.models import PERSON, Rules
 from memory.offline import OfflineModel
 from memory.protocols import LanguageModel
-from memory.review.answers import AnswerResult, Answers, Given
 from memory.review.server import BrowserSession, ReviewServer
-from memory.review.session import Review
 from memory.runtime import Address, LoopThread, serve_until
 from memory.store import Asker, MemoryStore
+from memory.upkeep import AnswerResult, Answers, Given, Review
 
-Fields = dict[str, str | list[str]]
+CardData = dict[str, Any]
 
 
 @dataclass
 class Browser:
-    """A client that has the cookie and sends the headers of a browser."""
+    """A client that has the cookie and sends what the script of the page sends."""
 
     client: httpx2.Client
     url: str
@@ -35,17 +34,42 @@ class Browser:
     def get(self, path: str) -> httpx2.Response:
         return self.client.get(self.url + path)
 
-    def post(self, path: str, fields: Fields | None = None) -> httpx2.Response:
-        return self.client.post(self.url + path, data=fields or {}, headers={"origin": self.url})
+    def post(self, path: str, body: object = None) -> httpx2.Response:
+        return self.client.post(self.url + path, json=body, headers={"origin": self.url})
 
-    def card(self) -> Fields:
-        """Return the hidden fields of the next group."""
-        return hidden(self.get("/").text)
+    def data(self, path: str = "/") -> dict[str, Any]:
+        """Return the data of a page's script."""
+        found: dict[str, Any] = json.loads(
+            self.get(path).text.partition('id="data">')[2].partition("</script>")[0]
+        )
+        return found
 
-    def say(self, answer: str, fields: Fields | None = None, **more: str | list[str]) -> int:
-        """Answer this group, or the next one, and return the HTTP status."""
-        answered = self.post("/answer", {**(fields or self.card()), "answer": answer, **more})
-        return answered.history[0].status_code if answered.history else answered.status_code
+    def cards(self, path: str = "/") -> list[CardData]:
+        found: list[CardData] = self.data(path)["cards"]
+        return found
+
+    def card(self, words: str, path: str = "/") -> CardData:
+        """Return the card in which some words stand."""
+        return next(card for card in self.cards(path) if words in text_of(card))
+
+    def look(self, card: CardData, left_out: Sequence[str] = (), by: str = "") -> CardData:
+        """Return a card as it is now, with the proposal about it."""
+        asked = {"key": card["key"], "left_out": left_out, "by": by}
+        found: CardData = self.post("/look", asked).json()["card"]
+        return found
+
+    def say(
+        self, answer: str, card: CardData | None = None, proposal: str = "", **more: object
+    ) -> httpx2.Response:
+        """Answer a card, or the first one."""
+        card = card or self.cards()[0]
+        members = [{"id": one["id"], "hash": one["hash"]} for one in card["members"]]
+        said = {"key": card["key"], "members": members, "answer": answer, **more}
+        return self.post("/answer", {"answer": said, "proposal": proposal})
+
+
+def text_of(card: CardData) -> str:
+    return " | ".join("".join(member["text"]) for member in card["members"])
 
 
 @dataclass
@@ -60,15 +84,6 @@ class Served:
         with httpx2.Client(follow_redirects=True) as client:
             assert client.get(self.session.address()).status_code == 200
             yield Browser(client, self.url)
-
-
-def hidden(page: str) -> Fields:
-    """Return the hidden fields of the answer's form."""
-    form = page.partition('id="answer"')[2].partition("</form>")[0]
-    found: dict[str, list[str]] = {}
-    for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form):
-        found.setdefault(name, []).append(unescape(value))
-    return dict(found)
 
 
 @contextmanager

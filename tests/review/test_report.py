@@ -17,7 +17,6 @@ from memory.decide import similarity_histogram
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError
 from memory.models import Rules
-from memory.review.cards import cards_of, recorded_cards
 from memory.review.report import (
     Report,
     audit_report,
@@ -26,10 +25,11 @@ from memory.review.report import (
     write_report,
 )
 from memory.store import MemoryStore
+from memory.upkeep import cards_of, recorded_cards
 from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder
 
-HOSTILE = "</script><!--<img src=x onerror=alert(1)> `[x](javascript:1)` \u202eevil"
+HOSTILE = "</script><!--<img src=x onerror=alert(1)> & \u2028 `[x](javascript:1)` \u202eevil"
 
 
 def audited(store: MemoryStore, deduplicator: MemoryDeduplicator) -> Report:
@@ -73,10 +73,14 @@ def test_the_page_runs_its_own_scripts_alone_and_no_text_is_markup(
     [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
     assert unescape(policy).startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy
-    assert page.count("</script>") == 3
+    assert page.count("</script>") == 2
     assert "<img" not in page
     assert "\u202e" not in page
-    markup = page.partition('<script type="application/json"')[0]
+    markup, _, rest = page.partition('<script type="application/json" id="data">')
+    data = rest.partition("</script>")[0]
+    assert not set("<>&\u2028\u202e") & set(data)
+    texts = {"".join(one["text"]) for card in json.loads(data)["cards"] for one in card["members"]}
+    assert texts == {"=1+1", HOSTILE.replace("\u202e", "")}
     assert not re.search(r"\s(style|on\w+)=|https?://", markup)
 
 

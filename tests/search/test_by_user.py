@@ -33,9 +33,9 @@ ROW = 4 * DIM
 
 
 @pytest.fixture
-def ledger(ledger_url: str) -> Iterator[Ledger]:
+def ledger(empty_url: str) -> Iterator[Ledger]:
     """Each test runs on SQLite and on PostgreSQL."""
-    with Ledger.create(ledger_url) as opened:
+    with Ledger.create(empty_url) as opened:
         yield opened
 
 
@@ -67,7 +67,7 @@ def vectors_read() -> Iterator[list[str]]:
 steps = st.lists(st.tuples(st.sampled_from("aarruf"), st.integers(0, 99)), max_size=30)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(steps, st.integers(0, 1_000), st.booleans())
 def test_the_nearest_are_those_of_a_full_sort_after_any_writes(
     tmp_path_factory: pytest.TempPathFactory,
@@ -324,3 +324,19 @@ def test_vectors_of_different_dimensions_are_a_fault(
         writer.vectors.put({text_key("odd"): np.ones(1, np.float32)})
     with pytest.raises(IndexFault, match="different dimensions"):
         ids(VectorsByUser(ledger, PLENTY), Query(unit(rng), MIA, 1))
+
+
+def test_what_is_surely_below_the_least_cosine_is_left_out(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
+    """Most new memories have none near them, and then no row of a stored one is read."""
+    write(ledger, rng, 40)
+    vectors, vector = VectorsByUser(ledger, PLENTY), unit(rng)
+    every = ids(vectors, Query(vector, MIA, 40))
+    assert every is not None
+    with ledger.reading() as reader:
+        known = reader.vectors.of([text_key(row.memory.content) for row in reader.memories.live()])
+        rows = reader.memories.rows(every)
+    cosines = [float(known[rows[name].text_key] @ vector) for name in every]
+    least = (cosines[6] + cosines[7]) / 2
+    assert ids(vectors, Query(vector, MIA, 40, least)) == every[:7]

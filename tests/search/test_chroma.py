@@ -23,8 +23,6 @@ from memory.search.router import SearchRouter
 from tests.search import children
 from tests.search.vectors import DIM, MIA, unit, write
 
-pytestmark = pytest.mark.usefixtures("forked_chroma")
-
 AXES = np.eye(DIM, dtype=np.float32)
 
 
@@ -44,6 +42,7 @@ def content(index: EmbeddedChroma) -> dict[str, list[float]]:
     }
 
 
+@pytest.mark.usefixtures("forked_chroma")
 def test_vectors_go_in_are_found_replaced_and_deleted(index: EmbeddedChroma) -> None:
     index.put(["a", "b", "c"], AXES[:3])
     index.remove(["c", "unknown"])
@@ -95,6 +94,7 @@ def test_its_death_is_a_fault_and_what_was_not_closed_in_order_is_made_again(
     again.close()
 
 
+@pytest.mark.usefixtures("forked_chroma")
 def test_a_router_searches_by_it_beyond_the_limit(
     folder: Path, ledger: Ledger, rng: np.random.Generator
 ) -> None:
@@ -156,6 +156,7 @@ def test_a_foreign_folder_opened_as_a_copy_leaves_no_lock_file_beside_it(folder:
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
+@pytest.mark.usefixtures("forked_chroma")
 def test_an_interrupted_question_leaves_no_answer_for_the_next(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +199,7 @@ def theirs(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("forked_chroma")
 def test_somebody_elses_collection_is_read_and_left_as_it_was(theirs: Path) -> None:
     before = {path: path.read_bytes() for path in theirs.rglob("*") if path.is_file()}
     rows = ChromaStore(theirs, "notes").found().rows
@@ -208,6 +210,7 @@ def test_somebody_elses_collection_is_read_and_left_as_it_was(theirs: Path) -> N
     assert before == {path: path.read_bytes() for path in theirs.rglob("*") if path.is_file()}
 
 
+@pytest.mark.usefixtures("forked_chroma")
 def test_a_missing_collection_names_those_that_are_there(theirs: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there are: notes"):
         ChromaStore(theirs, "memories").found()

@@ -36,8 +36,8 @@ VAN = "Mia drives a juniper99 van."
 
 
 @pytest.fixture
-def ledger(ledger_url: str) -> Iterator[Ledger]:
-    with Ledger.create(ledger_url) as opened:
+def ledger(empty_url: str) -> Iterator[Ledger]:
+    with Ledger.create(empty_url) as opened:
         yield opened
 
 

@@ -18,11 +18,9 @@ WORDS = "sail row boat cat tea harbour garden piano Porto 7".split()
 
 
 @pytest.mark.parametrize("vectors_mb", [512, 0])
-def test_scores_are_those_of_all_memories_of_the_user(ledger_url: str, vectors_mb: int) -> None:
+def test_scores_are_those_of_all_memories_of_the_user(empty_url: str, vectors_mb: int) -> None:
     rng = random.Random(3)
-    with MemoryStore(
-        Ledger.create(ledger_url), WordLlamaEmbedder(), vectors_mb=vectors_mb
-    ) as store:
+    with MemoryStore(Ledger.create(empty_url), WordLlamaEmbedder(), vectors_mb=vectors_mb) as store:
         for _ in range(3):
             texts = {" ".join(rng.choices(WORDS, k=4)) for _ in range(10)}
             store.add_batch([store.new_memory(text, user="Mia") for text in texts])

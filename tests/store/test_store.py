@@ -39,9 +39,9 @@ from tests.doubles import BrokenIndex, PlacedEmbedder, living_for, under
 
 
 @pytest.fixture
-def ledger(ledger_url: str) -> Iterator[Ledger]:
+def ledger(empty_url: str) -> Iterator[Ledger]:
     """Each test runs on SQLite and on PostgreSQL."""
-    with Ledger.create(ledger_url) as opened:
+    with Ledger.create(empty_url) as opened:
         yield opened
 
 

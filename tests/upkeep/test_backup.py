@@ -43,8 +43,8 @@ def lived(store: MemoryStore, make_memory: MakeMemory) -> MemoryStore:
 
 
 @pytest.fixture
-def ledger(ledger_url: str) -> Ledger:
-    return Ledger.create(ledger_url)
+def ledger(empty_url: str) -> Ledger:
+    return Ledger.create(empty_url)
 
 
 def test_a_backup_is_restored_on_any_database_with_its_whole_history(

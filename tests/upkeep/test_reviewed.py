@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from memory.models import Memory, Rules
-from memory.review import (
-    Answered,
-    AnsweredMember,
-    Answers,
-    Given,
-    ReviewAnswer,
-    card_key,
-    content_hash,
-)
 from memory.store import MemoryStore
+from memory.upkeep.answers import Answered, AnsweredMember, Answers, Given, ReviewAnswer
 from memory.upkeep.calibrate import reviewed
 from memory.upkeep.calibration import EDGES, Answer, tally
+from memory.upkeep.cards import card_key, content_hash
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 
@@ -46,7 +39,7 @@ def test_every_kind_of_answer_counts_as_long_as_it_stands(
     given(answers, families[2], ReviewAnswer.KEEP_ALL)
     given(answers, families[3], ReviewAnswer.LATER)
     given(answers, families[4], ReviewAnswer.KEEP_ALL)
-    answers.take_back()
+    store.undo(store.history()[-1].number, keep_apart=False)
     pairs, said = reviewed(store)
     assert sorted(said.values()) == [Answer.APART, Answer.MERGE, Answer.SAME]
     assert {round(one.cosine, 2) for one in pairs} == {0.96}

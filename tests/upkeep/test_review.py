@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from memory.agent import WorkspaceMemorySync
+from memory.agent import WorkspaceMemorySync, build_workspace, follow_undo
 from memory.assembly import build_review
 from memory.config import AgentConfig, Config
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory
 from memory.offline import OfflineModel
-from memory.review.answers import Answered, AnsweredMember, ReviewAnswer
-from memory.review.cards import Card
-from memory.review.session import Review, ShownGroup
 from memory.store import MemoryStore
+from memory.upkeep.answers import Answered, AnsweredMember, ReviewAnswer
+from memory.upkeep.cards import Card
+from memory.upkeep.review import Review, ShownGroup
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
-from tests.review.conftest import NEW, OLD, OTHER
 from tests.review.serving import is_new
+from tests.upkeep.conftest import NEW, OLD, OTHER
 
 
 @pytest.fixture
 def review(store: MemoryStore, tmp_path: Path) -> Review:
     agent = AgentConfig(workspace_dir=str(tmp_path))
-    return build_review(store, Config(agent=agent), OfflineModel())
+    workspace = build_workspace(Config(agent=agent), store.ledger)
+    follow = partial(follow_undo, store, workspace)
+    return build_review(store, Config(agent=agent), OfflineModel(), follow_undo=follow)
 
 
 def applied(card: Card, **more: object) -> Answered:
@@ -92,7 +95,7 @@ def test_a_workspace_tells_again_of_what_is_taken_back(
 ) -> None:
     workspace = WorkspaceMemorySync(tmp_path)
     workspace.check()
-    for taken_back in (review.take_back, lambda: review.undo(store.history()[-1].number)):
+    for reopen in (True, False):
         workspace.sync_memory(three[1])
         text = "On Sundays Mia runs 12 km."
         answered = applied(first(review), left_out=(three[2].id,), text=text, insist=True)
@@ -100,7 +103,7 @@ def test_a_workspace_tells_again_of_what_is_taken_back(
         [made] = [one for one in store.memories() if one.content == text]
         workspace.remove_memory(three[1].id)
         workspace.sync_memory(made)
-        asyncio.run(taken_back())
+        asyncio.run(review.undo(store.history()[-1].number, reopen=reopen))
         told = "".join(path.read_text() for path in (tmp_path / "memory").glob("*.md"))
         assert text not in told
         assert three[1].id in told

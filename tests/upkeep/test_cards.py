@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory, MergeGroup, Verdict
-from memory.review.cards import Card, cards_of, least_certain_first, recorded_cards
-from memory.review.pages import as_json, card_data
 from memory.store import MemoryStore
+from memory.upkeep.cards import Card, cards_of, least_certain_first, recorded_cards
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
@@ -102,17 +100,3 @@ def test_only_the_id_of_a_forgotten_member_is_left(
     store.forget(one.id)
     [reworded, *_] = recorded(store)
     assert [(member.content, member.fate) for member in reworded.members] == [("", "forgotten")]
-
-
-def test_no_text_ends_the_script_that_its_data_stand_in(
-    store: MemoryStore,
-    embedder: PlacedEmbedder,
-    deduplicator: MemoryDeduplicator,
-    make_memory: MakeMemory,
-) -> None:
-    hostile = "</script><!--<img src=x onerror=alert(1)> & \u2028 \u202eevil"
-    store.add_batch([make_memory(hostile), make_memory(hostile)])
-    [card] = planned(deduplicator)
-    told = as_json(card_data(card))
-    assert not set("<>&\u2028\u202e") & set(told)
-    assert json.loads(told)["members"][0]["text"] == ["".join(c for c in hostile if c != "\u202e")]

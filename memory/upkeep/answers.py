@@ -51,9 +51,9 @@ from memory.models import (
     Survivor,
     from_json,
 )
-from memory.review.cards import card_key, content_hash
 from memory.store import Conflict, MemoryStore
 from memory.text import identity
+from memory.upkeep.cards import card_key, content_hash
 
 _BY_PERSON = "by a person"
 _FIRST = {"decisions": 1}
@@ -216,20 +216,6 @@ class Answers:
         condition = Condition(snapshot.revision, (PERSON,), is_answer=True)
         done = self._store.apply(replace(decision, condition=condition), run=self.run)
         return Refused(done.why) if isinstance(done, Conflict) else Given(done.number)
-
-    def take_back(self) -> DecisionRecord | None:
-        """Undo the latest answer of this run, so that the group can be answered again.
-
-        Return the undone decision; None if there is no answer to undo.
-
-        Raises: CannotUndo.
-        """
-        with self._store.ledger.reading() as reader:
-            own = [record for record in reader.decisions.of_run(self.run) if not record.undone]
-        if not own:
-            return None
-        self._store.undo(own[-1].number, keep_apart=False)
-        return own[-1]
 
     # --- inside ---
 

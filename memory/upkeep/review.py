@@ -7,8 +7,9 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import Literal, TypeVar
+from typing import NamedTuple
 
 from memory.decide import (
     GroupPlan,
@@ -19,10 +20,13 @@ from memory.decide import (
     plan_again,
 )
 from memory.deduplicator import Audit, Judging
-from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
+from memory.errors import InputError, MemoryNotFound
+from memory.ledger import DecisionRecord, Row, Snapshot, TextPair, snapshot_of
 from memory.models import PERSON, Decision, Question, Rules
 from memory.providers import Asking, Budget, CallBudget
-from memory.review.answers import (
+from memory.runtime import in_thread
+from memory.store import Holds, MemoryStore, Suspect, answer, suspects
+from memory.upkeep.answers import (
     Answered,
     AnswerResult,
     Answers,
@@ -32,15 +36,19 @@ from memory.review.answers import (
     changes_since,
     only,
 )
-from memory.review.cards import Card, card_key, cards_of, content_hash
-from memory.runtime import in_thread
-from memory.store import MemoryStore
+from memory.upkeep.cards import (
+    Card,
+    MemoryHistory,
+    card_key,
+    cards_of,
+    content_hash,
+    memory_history,
+    open_card,
+    question_cards,
+    recorded_cards,
+)
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-State = Literal["rules", "judge", "later"]
-
 
 Selection = tuple[str, frozenset[str]]  # the key of a group's card, and the ids left out of it
 _CALLS = 8
@@ -73,46 +81,33 @@ class PlannedGroup:
     def ids(self) -> frozenset[str]:
         return frozenset(member.id for member in self.group.members)
 
-    @property
-    def similarity(self) -> float:
-        known = (
-            part.similarity
-            for part in (self.group.question, self.group.replacement)
-            if part and part.similarity is not None
-        )
-        return min(known, default=1.0)
-
 
 @dataclass(frozen=True)
 class ShownGroup:
-    """A group as the web page shows it to a person.
+    """A group in its present state, without the members that a person left out.
 
-    `left_out`: the ids of the members that the person left out. `retired`: the ids of the members
-    that the rules would retire. `needs_reader`: whether a model or a person must decide.
-    `proposal`: None if `needs_reader` is False. `later`: whether the group was postponed. `note`:
-    what has changed since the group was planned or last shown, or "".
+    `retired`: the ids of the members that the rules would retire. `needs_reader`: whether a model
+    or a person must decide. `proposal`: None if `needs_reader` is False. `note`: what has changed
+    since the group was planned or last shown, or "".
     """
 
     card: Card
-    left_out: frozenset[str]
     retired: tuple[str, ...]
     proposal: Proposal | None
     needs_reader: bool
-    later: bool
     note: str
 
 
-@dataclass(frozen=True)
-class ReviewProgress:
+class ReviewProgress(NamedTuple):
     """How many groups are answered, still to be answered (`left`), and postponed (`later`).
 
-    `can_go_back`: whether this review has an answer to undo.
+    `last`: the number of this review's last answer that is not undone; None if there is none.
     """
 
     answered: int
     left: int
     later: int
-    can_go_back: bool
+    last: int | None
 
 
 class Review:
@@ -149,20 +144,64 @@ class Review:
         self._left: dict[str, PlannedGroup] = {}
         self._later: set[frozenset[str]] = set()
         self._answered = 0
-        self._given = 0
+        self._given: dict[int, frozenset[str]] = {}  # own answers: the members of their groups
         self._revision = -1
         self._one_at_a_time = asyncio.Lock()
 
-    def read(self, look: Callable[[Reader], T]) -> T:
+    # --- other pages ---
+
+    def questions(self, most: int) -> tuple[list[Card], int]:
+        """Return the cards of at most `most` open questions of each kind, and their number."""
         with self.store.ledger.reading() as reader:
-            return look(reader)
+            return question_cards(reader, most)
+
+    def history(self, most: int, below: int | None = None) -> list[Card]:
+        """Return the cards of the latest decisions, newest first.
+
+        `below`: only those with a lower number.
+        """
+        with self.store.ledger.reading() as reader:
+            return recorded_cards(reader, reader.decisions.latest(most, below))[::-1]
+
+    def memory(self, memory_id: str) -> MemoryHistory | None:
+        with self.store.ledger.reading() as reader:
+            return memory_history(reader, memory_id)
+
+    def conflicts(self) -> list[Card]:
+        """Return a card for each pair of memories of which the older one may be outdated."""
+        why = "the newer one may say what holds now"
+        return [open_card(pair, "conflict", why) for pair in suspects(self.store)]
+
+    async def answer_conflict(
+        self, older_id: str, newer_id: str, holds: Holds, *, insist: bool = False
+    ) -> AnswerResult:
+        """Record which memory of a pair holds now.
+
+        `insist`: retire the other one even if it states more. Without it, that is refused.
+        """
+        async with self._one_at_a_time:
+            found = await in_thread(self._pair, older_id, newer_id)
+            if found is None:
+                return Refused("one of the two was retired or forgotten since")
+            try:
+                done = await in_thread(partial(answer, self.store, found, holds, force=insist))
+            except InputError as exc:
+                return Refused(exc.problem, may_insist=not insist)
+            except MemoryNotFound as exc:
+                return Refused(str(exc))
+            self._given[done.number] = frozenset()
+            return Given(done.number)
+
+    def _pair(self, older_id: str, newer_id: str) -> Suspect | None:
+        older, newer = self.store.get(older_id), self.store.get(newer_id)
+        return Suspect(older, newer) if older is not None and newer is not None else None
 
     # --- looking ---
 
     async def look(self) -> None:
         """Plan the groups of the store as it is now. Call this before the first group is shown."""
         plan = (await self._audit()).plan
-        records = await in_thread(self.read, lambda reader: reader.decisions.by_person())
+        records = await in_thread(self._by_person)
         self._later = {frozenset(record.members) for record in records if record.pending}
         self._answered = sum(not record.left_for_later for record in records)
         # The least certain first; in a blind review the order must not show how certain they are.
@@ -173,36 +212,57 @@ class Review:
         self._left = {planned.key: planned for planned in left}
         self._revision = plan.snapshot.revision
 
+    def _by_person(self) -> list[DecisionRecord]:
+        with self.store.ledger.reading() as reader:
+            return reader.decisions.by_person()
+
     def progress(self) -> ReviewProgress:
         later = sum(planned.ids in self._later for planned in self._left.values())
-        return ReviewProgress(self._answered, len(self._left) - later, later, self._given > 0)
+        last = next(reversed(self._given), None)
+        return ReviewProgress(self._answered, len(self._left) - later, later, last)
 
-    async def next_key(self) -> str | None:
-        """Return the key of the group to show next; None if no group is left.
+    async def cards(self, most: int) -> list[Card]:
+        """Return the cards of the first `most` groups that are left; postponed groups come last.
 
         If only postponed groups are left and the store has changed, the groups are planned again.
         """
         waits = all(planned.ids in self._later for planned in self._left.values())
-        if waits and await in_thread(self.read, lambda reader: reader.revision()) != self._revision:
+        if waits and await in_thread(self._newest) != self._revision:
             async with self._one_at_a_time:
                 await self.look()
-        return next(iter(self.keys()), None)
+        left = [self._left[key] for key in self.keys()[:most]]
+        return await in_thread(self._cards, left)
+
+    def _newest(self) -> int:
+        with self.store.ledger.reading() as reader:
+            return reader.revision()
+
+    def _cards(self, left: Sequence[PlannedGroup]) -> list[Card]:
+        by_plan: dict[int, list[PlannedGroup]] = {}
+        for planned in left:
+            by_plan.setdefault(id(planned.plan), []).append(planned)
+        found: dict[str, Card] = {}
+        for some in by_plan.values():
+            groups = tuple(planned.group for planned in some)
+            found |= {card.key: card for card in cards_of(replace(some[0].plan, groups=groups))}
+        return [self._as_later(found[planned.key], planned) for planned in left]
+
+    def _as_later(self, card: Card, planned: PlannedGroup) -> Card:
+        return card.model_copy(update={"action": "later"}) if planned.ids in self._later else card
 
     def keys(self) -> list[str]:
+        """Return the keys of the groups that are left, in the order in which they are shown."""
         return sorted(self._left, key=lambda key: self._left[key].ids in self._later)
 
-    def groups(self) -> list[tuple[PlannedGroup, State]]:
-        return [(self._left[key], self._state(self._left[key])) for key in self.keys()]
-
-    def _state(self, planned: PlannedGroup) -> State:
-        if planned.ids in self._later:
-            return "later"
-        return "rules" if planned.group.question is None else "judge"
-
-    def after(self, key: str) -> str | None:
-        keys = self.keys()
-        following = keys.index(key) + 1 if key in keys else 0
-        return keys[following % len(keys)] if keys else None
+    async def follow_ups(self, answered: Answered) -> list[Card]:
+        """Return the cards of other groups with members of the group that was answered."""
+        ids = {member.id for member in answered.members}
+        left = [
+            planned
+            for key, planned in self._left.items()
+            if key != answered.key and planned.ids & ids
+        ]
+        return await in_thread(self._cards, left)
 
     async def show(self, key: str, left_out: frozenset[str] = frozenset()) -> ShownGroup | None:
         """Return a group in its present state; None if it was answered or can no longer be merged.
@@ -223,7 +283,7 @@ class Review:
                 (current.key, current) if k == key else (k, v) for k, v in self._left.items()
             )
         rest = await in_thread(self._rest, current, left_out)
-        [card] = await in_thread(cards_of, replace(current.plan, groups=(current.group,)))
+        [card] = await in_thread(self._cards, [current])
         replacement = rest.groups[0].replacement
         needs_reader = len(rest.snapshot.rows) > 1 and replacement is None
         proposal = None
@@ -234,11 +294,9 @@ class Review:
             )
         return ShownGroup(
             card=card,
-            left_out=left_out,
             retired=replacement.retired if replacement is not None else (),
             proposal=proposal,
             needs_reader=needs_reader,
-            later=current.ids in self._later,
             note=note,
         )
 
@@ -279,38 +337,29 @@ class Review:
                 decision = proposal.decision
             outcome = await in_thread(self._answers.give, answered, decision)
             if isinstance(outcome, Given):
-                await self._settle(answered, new=not outcome.repeated)
+                await self._settle(answered, outcome)
             return outcome
 
-    async def take_back(self) -> DecisionRecord | None:
-        """Undo the last answer of this review, and make its group the next one to show.
+    async def undo(self, number: int, *, reopen: bool = False) -> None:
+        """Undo a decision.
 
-        Return the undone decision; None if there was no answer.
+        `reopen`: the group is asked about again, if the decision is an answer of this review.
+        Otherwise, all groups are planned again, and no batch will merge these memories any more.
 
         Raises: CannotUndo.
         """
         async with self._one_at_a_time:
-            record = await in_thread(self._answers.take_back)
-            self._given = 0 if record is None else self._given - 1
-            if record is not None:
-                await in_thread(self._after_undo, [record])
-                ids = frozenset(record.members)
+            undo = partial(self.store.undo, number, keep_apart=not reopen)
+            undone = await in_thread(undo)
+            await in_thread(self._after_undo, undone)
+            ids = self._given.pop(number, None)
+            if not reopen or ids is None:
+                await self.look()
+            elif ids:
                 self._later.discard(ids)
-                self._answered -= not record.left_for_later
+                self._answered -= sum(not record.left_for_later for record in undone)
                 self._left = {key: v for key, v in self._left.items() if not v.ids <= ids}
                 self._put_first(await in_thread(self._live_group, ids))
-            return record
-
-    async def undo(self, number: int) -> None:
-        """Undo a decision and plan all groups again.
-
-        From then on, no batch will merge the memories that the decision had merged.
-
-        Raises: CannotUndo.
-        """
-        async with self._one_at_a_time:
-            await in_thread(self._after_undo, await in_thread(self.store.undo, number))
-            await self.look()
 
     # --- inside ---
 
@@ -323,7 +372,7 @@ class Review:
         if current is not None and current.key == planned.key:
             return planned, ""
         shown = ((member.id, content_hash(member.content)) for member in planned.group.members)
-        now = self.read(lambda reader: snapshot_of(reader, sorted(planned.ids)))
+        now = self._snapshot(planned.ids)
         why = "; ".join(changes_since(shown, now)) or "a person keeps some of these apart"
         return current, f"{why}: this is the group as it is now"
 
@@ -347,28 +396,34 @@ class Review:
         )
 
     def _live_snapshot(self, ids: frozenset[str]) -> Snapshot:
-        snapshot = self.read(lambda reader: snapshot_of(reader, sorted(ids)))
+        snapshot = self._snapshot(ids)
         return only(snapshot, {row.memory.id for row in snapshot.rows if row.live})
+
+    def _snapshot(self, ids: frozenset[str]) -> Snapshot:
+        with self.store.ledger.reading() as reader:
+            return snapshot_of(reader, sorted(ids))
 
     def _kept_apart(self, rows: Sequence[Row]) -> frozenset[TextPair]:
         keys = [(self.store.scope_of(row.memory), row.dated_key) for row in rows]
-        distinct = self.read(lambda reader: reader.distinct.of_all(keys, (PERSON,)))
+        with self.store.ledger.reading() as reader:
+            distinct = reader.distinct.of_all(keys, (PERSON,))
         return frozenset(
             (scope.key, min(key, other), max(key, other))
             for (n, (scope, key)), (_, (_, other)) in combinations(enumerate(keys), 2)
             if other in distinct[n]
         )
 
-    async def _settle(self, answered: Answered, *, new: bool) -> None:
-        self._given += new
+    async def _settle(self, answered: Answered, given: Given) -> None:
         planned = self._left.pop(answered.key, None)
         ids = frozenset(member.id for member in answered.members)
+        if not given.repeated:
+            self._given[given.number] = ids
         if answered.answer is ReviewAnswer.LATER:
             self._later.add(ids)
             if planned is not None:
                 self._left[planned.key] = planned
             return
-        self._answered += new
+        self._answered += not given.repeated
         self._later.discard(ids)
         asks_next = planned is not None and planned.group.replacement and planned.group.question
         if asks_next and answered.takes_plan:

@@ -10,11 +10,23 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from memory.decide import AlikeGroup, GroupPlan, RoundPlan, certainty, planned_steps, similarities
+from memory.coverage import difference, marked
+from memory.decide import (
+    AlikeGroup,
+    GroupPlan,
+    RoundPlan,
+    certainty,
+    differences,
+    planned_steps,
+    similarities,
+)
 from memory.ledger import DecisionRecord, Reader, Row
-from memory.models import Action, Frozen, Refusal
+from memory.models import Action, Frozen, Memory, Refusal, Scope
+from memory.text import one_line, shortened, text_of, visible
 
-_REQUESTED = {Action.UPDATE, Action.UNDO, Action.FORGET}
+_REQUESTED = {Action.UPDATE, Action.EXPIRE, Action.UNDO, Action.FORGET}
+_MOST_COMPARED = 12
+_MOST_SHOWN = 160  # characters of what speaks for joining a group, and of what speaks against it
 
 
 class CardMember(Frozen):
@@ -77,7 +89,8 @@ class Card(Frozen):
     `similarity` and `highest`: the lowest and the highest similarity of two members. On the card of
     a recorded decision, both are the similarity in the record; None if the record has none. `kept`:
     the survivors. `certainty`: from 0 to 1; at most 0.5 if a model or a person must decide, or has
-    decided; otherwise at least 0.5. `recorded`: None if the decision is only planned.
+    decided; otherwise at least 0.5. `recorded`: None if the decision is only planned. `in_favour`
+    and `against`: what speaks for joining the members, and what against it, each in one line.
     """
 
     key: str
@@ -91,6 +104,8 @@ class Card(Frozen):
     kept: tuple[KeptText, ...]
     certainty: float
     recorded: Recorded | None = None
+    in_favour: str = ""
+    against: str = ""
 
 
 def content_hash(content: str) -> str:
@@ -145,7 +160,29 @@ def _card(group: GroupPlan, alike: AlikeGroup) -> Card:
         reason=steps.reason,
         kept=_kept([(s.memory.id, s.memory.content, s.stands_for) for s in survivors], members),
         certainty=round(certainty(group), 6),
+        in_favour=_in_favour(group.members, min(scores, default=1.0), steps.fates.values()),
+        against=_against(group.members, steps.fates.values()),
     )
+
+
+def _in_favour(members: Sequence[Memory], similarity: float, fates: Iterable[str]) -> str:
+    """Say what speaks for joining members, such as 'all say "Mia runs"; similarity 0.97'."""
+    *others, newest = (member.content for member in members)
+    pieces = marked(newest, others[-_MOST_COMPARED:])[::2]
+    shared = [one_line(piece).strip() for piece in pieces if any(map(str.isalnum, piece))]
+    found = [f'all say "{shortened(" … ".join(shared), _MOST_SHOWN)}"'] if shared else []
+    found.append(f"similarity {similarity:.2f}")
+    if "judge" not in fates:
+        found.append("what stays states the rest")
+    return "; ".join(found)
+
+
+def _against(members: Sequence[Memory], fates: Iterable[str]) -> str:
+    parts = dict.fromkeys("; ".join(differences(members)).split("; "))
+    found = [shortened(part, _MOST_SHOWN) for part in list(parts)[:4] if part]
+    if "judge" in fates:
+        found.append("no text states all of the others")
+    return "; ".join(found) or "nothing: the texts say the same"
 
 
 # --- recorded ---------------------------------------------------------------------------------
@@ -234,6 +271,58 @@ def _member_then(name: str, row: _Columns | None, record: DecisionRecord) -> Car
     )
 
 
+# --- open -----------------------------------------------------------------------------------------
+
+
+def open_card(memories: Sequence[Memory], action: str, reason: str) -> Card:
+    """Return the card of memories, oldest first, about which a person is asked."""
+    members = tuple(
+        CardMember(id=m.id, content=m.content, user=m.user, timestamp=m.timestamp, fate="judge")
+        for m in memories
+    )
+    return Card(
+        key=_key(members),
+        user=members[0].user,
+        is_private=memories[0].is_private,
+        members=members,
+        similarity=None,
+        highest=None,
+        action=action,
+        reason=reason,
+        kept=(),
+        certainty=0.0,
+        against=_against(memories, ()),
+    )
+
+
+def question_cards(reader: Reader, most: int) -> tuple[list[Card], int]:
+    """Return the cards of open questions, and how many questions there are.
+
+    The newest `most` pending decisions come first, then as many pairs that a model failed to judge.
+    """
+    pending, failed = reader.decisions.pending(), _failed_pairs(reader)
+    cards = recorded_cards(reader, pending[-most:])[::-1]
+    return [*cards, *failed[:most]], len(pending) + len(failed)
+
+
+def _failed_pairs(reader: Reader) -> list[Card]:
+    attempts = reader.attempts.all()
+    rows: dict[str, list[Row]] = {
+        key: [] for attempt in attempts for key in (attempt.low_key, attempt.high_key)
+    }
+    for row in reversed(reader.memories.live_with_texts({*map(text_of, rows)}, Scope(()))):
+        if row.dated_key in rows:
+            rows[row.dated_key].append(row)
+    cards = []
+    for attempt in attempts:
+        low, high = rows[attempt.low_key], rows[attempt.high_key]
+        again = f"asked again from {attempt.next_at[:16]} on" if attempt.next_at else "not asked"
+        why = f"{attempt.model} failed {attempt.attempts} times; it is {again}"
+        if low and high:
+            cards.append(open_card([row.memory for row in low + high], "failed", why))
+    return cards
+
+
 # --- both -------------------------------------------------------------------------------------
 
 
@@ -273,6 +362,15 @@ class MemoryHistory(NamedTuple):
     decisions: tuple[Card, ...]
     living: str | None
 
+    @property
+    def card(self) -> Card:
+        """The wordings as the members of one card."""
+        card = open_card([row.memory for row in self.wordings], "wordings", "")
+        fates = ("keep" if row.live else "retire" for row in self.wordings)
+        pairs = zip(card.members, fates, strict=True)
+        members = tuple(one.model_copy(update={"fate": fate}) for one, fate in pairs)
+        return card.model_copy(update={"members": members})
+
 
 def memory_history(reader: Reader, memory_id: str) -> MemoryHistory | None:
     """Return the history of a live or retired memory; None if it is unknown or was forgotten."""
@@ -288,3 +386,56 @@ def memory_history(reader: Reader, memory_id: str) -> MemoryHistory | None:
         decisions=tuple(recorded_cards(reader, [records[n] for n in sorted(records)])),
         living=alive.memory.id if alive is not None else None,
     )
+
+
+# --- as JSON, for the page ------------------------------------------------------------------------
+
+
+def card_data(card: Card) -> dict[str, Any]:
+    """Return a card as the script of the page draws it.
+
+    The text of a member is a list of pieces, of which every second one differs from the others.
+    """
+    as_it_is = {"key", "similarity", "action", "certainty", "recorded"}
+    texts = [member.content for member in card.members]
+    return {
+        **card.model_dump(mode="json", include=as_it_is),
+        "alike": _similarities(card),
+        "user": visible(card.user) if card.user is not None else None,
+        "private": card.is_private,
+        "reason": one_line(card.reason),
+        "in_favour": one_line(visible(card.in_favour)),
+        "against": one_line(visible(card.against)),
+        "members": [_member_data(member, n, texts) for n, member in enumerate(card.members)],
+        "kept": [_kept_data(kept, card.members) for kept in card.kept],
+    }
+
+
+def _similarities(card: Card) -> str | None:
+    if card.similarity is None or card.highest is None:
+        return None
+    low, high = f"{card.similarity:.2f}", f"{card.highest:.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dict[str, Any]:
+    others = [text for n, text in enumerate(texts) if n != position]
+    return {
+        "id": member.id,
+        "hash": member.content_hash,
+        "user": visible(member.user) if member.user is not None else None,
+        "at": member.timestamp.isoformat(timespec="minutes"),
+        "fate": member.fate,
+        "alike": None if member.alike is None else f"{member.alike:.2f}",
+        "text": marked(member.content, others[-_MOST_COMPARED:]),
+    }
+
+
+def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
+    data: dict[str, Any] = {"id": kept.id, "members": kept.members, "is_new": kept.is_new}
+    if kept.is_new and kept.text and kept.members:
+        runs = difference(members[kept.members[-1]].content, kept.text)
+        data["text"] = [[run.kind, run.text] for run in runs]
+    elif kept.is_new:
+        data["text"] = [["kept", visible(kept.text)]] if kept.text else []
+    return data

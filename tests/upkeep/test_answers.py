@@ -8,7 +8,8 @@ import pytest
 
 from memory.decide import merged, survive
 from memory.models import Action, Decision, Memory, Rules
-from memory.review.answers import (
+from memory.store import MemoryStore
+from memory.upkeep.answers import (
     Answered,
     AnsweredMember,
     AnswerResult,
@@ -17,11 +18,10 @@ from memory.review.answers import (
     Refused,
     ReviewAnswer,
 )
-from memory.review.cards import card_key, content_hash
-from memory.store import MemoryStore
+from memory.upkeep.cards import card_key, content_hash
 from tests.conftest import MakeMemory
-from tests.review.conftest import NEW, OLD, OTHER
 from tests.review.serving import is_new, is_repeated
+from tests.upkeep.conftest import NEW, OLD, OTHER
 
 
 @pytest.fixture
@@ -74,21 +74,6 @@ def test_a_proposal_takes_what_its_members_have_inherited_meanwhile(
     assert (made.importance, made.tags, made.timestamp) == (5, ("late",), newer.timestamp)
 
 
-def test_the_last_answer_is_taken_back_and_its_question_open_again(
-    store: MemoryStore, answers: Answers, three: list[Memory]
-) -> None:
-    whole = answered(three, ReviewAnswer.KEEP_ALL)
-    assert answers.take_back() is None
-    for one in (answered(three[:2]), answered([three[1], three[2]], ReviewAnswer.KEEP_ALL)):
-        assert is_new(answers.give(one))
-    for action in (Action.KEEP_BOTH, Action.REPLACE):
-        record = answers.take_back()
-        assert record is not None
-        assert record.action is action
-    assert texts(store) == {OLD, NEW, OTHER}
-    assert is_new(answers.give(whole))
-
-
 def test_a_member_that_is_left_out_stays_and_is_not_asked_about_again(
     store: MemoryStore, answers: Answers, three: list[Memory]
 ) -> None:
@@ -138,7 +123,7 @@ def test_the_same_answer_twice_changes_nothing(
     assert is_new(answers.give(whole))
     assert is_repeated(answers.give(whole))
     assert is_new(answers.give(answered(three, ReviewAnswer.KEEP_ALL))), "later is no answer"
-    answers.take_back()
+    store.undo(store.history()[-1].number, keep_apart=False)
     for one in (
         answered(three[1:], ReviewAnswer.KEEP_ALL),
         answered(three[:2], text="Mia runs 12 km on Sundays."),

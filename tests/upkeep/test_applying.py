@@ -13,8 +13,8 @@ from memory.cli import app
 from memory.errors import InputError
 from memory.ledger import Ledger
 from memory.models import Memory
-from memory.review.answers import read_decisions
-from memory.review.cards import card_key, content_hash
+from memory.upkeep.answers import read_decisions
+from memory.upkeep.cards import card_key, content_hash
 
 TEXTS = ("Mia runs 12 km.", "Mia runs 12 km on Sundays.", "Mia has a cat.", "mia has a cat")
 
