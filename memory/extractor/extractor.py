@@ -69,6 +69,11 @@ class MemoryExtractor:
     `gap_s`: turns before and after a silence of more than `gap_s` seconds never share a call.
     `concurrency`: how many conversations `extract_and_store` extracts at the same time. `budget_s`:
     seconds for one call, retries included.
+
+    >>> from memory.assembly import build_extractor
+    >>> extractor = build_extractor(store, config, model)
+    >>> await extractor.count_waiting() >= 0
+    True
     """
 
     def __init__(
