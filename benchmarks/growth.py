@@ -4,7 +4,7 @@
     python -m benchmarks.growth --measure import write           at SIZES, into growth.json first
     python -m benchmarks.growth --measure write --sizes 1000 3000
     python -m benchmarks.growth --measure audit --texts FILE...
-    python -m benchmarks.growth --measure pairs --texts FILE... [--only "one pass"]
+    python -m benchmarks.growth --measure pairs --texts FILE... [--only "batch"]
 
 `growth.json` has the lines of each panel of the chart, and the points (memories, time) of each
 line. A new measurement replaces the point of the same size and is saved at once, so the sizes can
@@ -88,8 +88,9 @@ def chart(told: Panels) -> str:
 
 
 def pairs(count: int, args: argparse.Namespace) -> Measured:
-    vectors = speed.embedded(drawn(count, args))
-    for figure in speed.measure(vectors, speed.installed(args.only), rounds=1):
+    texts = drawn(count, args)
+    ways = speed.installed(args.only)
+    for figure in speed.measure(texts, speed.embedded(texts), ways, rounds=1):
         yield "pairs", figure.name, round(figure.cpu, 3)
 
 

@@ -15,9 +15,9 @@ another; the report says how many. WordLlama embeds them before the clock starts
 `--pairs` finds every pair with a cosine of at least 0.90 in several ways. The baseline is the plain
 matrix product in tiles of 2,048 rows, with a scan and no check in float64. It is compared with
 SemHash, which is approximate (its index of the same vectors, and the query that its deduplication
-makes), with FAISS's flat range search, and with this program's single pass for a batch. The pass
-finds the pairs at 0.95, the 5 nearest of each row from 0.70 on, and the number of pairs at 0.98,
-0.95 and 0.70. Recall compares up to 2,000 random rows with all others in float64. SemHash and FAISS
+makes), with FAISS's flat range search, and with the calls that a batch makes: `batch` is the call
+by rules alone, and `batch with pages` the one that also finds the 10 nearest of each row. Recall
+compares up to 2,000 random rows with all others in float64. SemHash and FAISS
 need `pip install semhash faiss-cpu`, and are left out if they are not installed.
 
 The clock runs from the vectors to the pairs. `cpu` is the time of all threads, which is the better
@@ -51,14 +51,15 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import batching, importing, upkeeping, writing
-from memory.models import Vectors
+from memory.decide import NEIGHBOURS, PairSearch, PlanSettings
+from memory.ledger import VectorTable
+from memory.models import Rules, Vectors, scale_of
 from memory.providers import WordLlamaEmbedder
-from memory.search import candidate_pairs
-from memory.text import normalise
+from memory.text import has_cjk, normalise, text_key
 
 THRESHOLD = 0.90
-UPPER, LOWER, NEAREST = 0.95, 0.70, 5
-BANDS = (0.98, UPPER, LOWER)
+UPPER = 0.95
+BANDS = (0.98, UPPER, THRESHOLD)
 TILE = 2_048
 SAMPLE = 2_000
 
@@ -68,9 +69,12 @@ Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Way:
-    """One way to find pairs from a threshold on, and the module that it needs."""
+    """One way to find pairs from a threshold on, and the module that it needs.
 
-    find: Callable[[Vectors], Found]
+    `find`: a function of n texts and their vectors (n, dim).
+    """
+
+    find: Callable[[Sequence[str], Vectors], Found]
     module: str = "numpy"
     threshold: float = THRESHOLD
 
@@ -108,7 +112,7 @@ def main() -> None:
     if not args.texts:
         parser.error("--pairs needs --texts")
     texts, real = enough(sentences(args.texts), args.pairs)
-    figures = measure(embedded(texts), installed(args.only), args.rounds)
+    figures = measure(texts, embedded(texts), installed(args.only), args.rounds)
     report = {
         "machine": machine(),
         "rows": len(texts),
@@ -176,14 +180,16 @@ def installed(names: Iterable[str]) -> dict[str, Way]:
     return {name: way for name, way in chosen.items() if importlib.util.find_spec(way.module)}
 
 
-def measure(vectors: Vectors, found_by: dict[str, Way], rounds: int) -> list[Figure]:
+def measure(
+    texts: Sequence[str], vectors: Vectors, found_by: dict[str, Way], rounds: int
+) -> list[Figure]:
     rows, truth = sample(vectors)
     took: dict[str, list[tuple[float, float]]] = {name: [] for name in found_by}
     results: dict[str, tuple[int, float]] = {}
     for _ in range(rounds):
         for name, way in found_by.items():
             wall, cpu = time.perf_counter(), time.process_time()
-            i, j = way.find(vectors)
+            i, j = way.find(texts, vectors)
             took[name].append((time.perf_counter() - wall, time.process_time() - cpu))
             results[name] = len(i), recall(rows, truth, i, j, way.threshold)
     return [
@@ -226,12 +232,27 @@ def recall(
     return len(wanted & found) / max(1, len(wanted))
 
 
-def one_pass(vectors: Vectors) -> Found:
-    found = candidate_pairs(vectors, UPPER, NEAREST, LOWER, BANDS)
-    return found.upper.i, found.upper.j
+def by_rules(texts: Sequence[str], vectors: Vectors) -> Found:
+    return batch(texts, vectors, Rules().lower, PlanSettings(Rules()).neighbours)
 
 
-def plain(vectors: Vectors) -> Found:
+def with_pages(texts: Sequence[str], vectors: Vectors) -> Found:
+    return batch(texts, vectors, 0.0, NEIGHBOURS)
+
+
+def batch(texts: Sequence[str], vectors: Vectors, floor: float, neighbours: int) -> Found:
+    """Find the pairs of texts as a batch does, with WordLlama's scale."""
+    keys, rules = tuple(map(text_key, texts)), Rules()
+    table = VectorTable(keys, vectors)
+    is_cjk = np.array([has_cjk(text) for text in texts])
+    scale = scale_of(WordLlamaEmbedder.fingerprint)
+    once = np.ones(len(texts), np.int64)
+    search = PairSearch(keys, is_cjk, once, scale, rules.upper, floor, neighbours, BANDS)
+    found = search.find(table).upper
+    return found.i, found.j
+
+
+def plain(_texts: Sequence[str], vectors: Vectors) -> Found:
     found = [
         tile_pairs(vectors, row, column)
         for row in range(0, len(vectors), TILE)
@@ -247,7 +268,7 @@ def tile_pairs(vectors: Vectors, row: int, column: int) -> Found:
     return i[above] + row, j[above] + column
 
 
-def semhash(vectors: Vectors) -> Found:
+def semhash(_texts: Sequence[str], vectors: Vectors) -> Found:
     library: Any = importlib.import_module("semhash")
     names = [str(n) for n in range(len(vectors))]
     index = library.SemHash.from_embeddings(vectors, names, model=None).index
@@ -255,7 +276,7 @@ def semhash(vectors: Vectors) -> Found:
     return once((i, others) for i, (others, _) in enumerate(near))
 
 
-def faiss_flat(vectors: Vectors) -> Found:
+def faiss_flat(_texts: Sequence[str], vectors: Vectors) -> Found:
     faiss: Any = importlib.import_module("faiss")
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
@@ -279,7 +300,8 @@ def once(near: Iterable[tuple[int, npt.NDArray[Any]]]) -> Found:
 
 
 WAYS = {
-    "one pass": Way(one_pass, threshold=UPPER),
+    "batch": Way(by_rules, threshold=UPPER),
+    "batch with pages": Way(with_pages, threshold=UPPER),
     "plain product": Way(plain),
     "SemHash": Way(semhash, "semhash"),
     "FAISS flat": Way(faiss_flat, "faiss"),

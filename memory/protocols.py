@@ -72,14 +72,19 @@ class LanguageModel(Protocol):
         return 0
 
     async def judge(self, question: Question) -> Verdict:
-        """Return groups of memories that state the same fact, with one text for each group."""
+        """Return groups of memories that state the same fact, with one text for each group.
+
+        `Verdict.updates` may name pairs of which the newer memory ends the older one.
+        """
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Optional. Compare the text of each merge with its memories; return what it lost or added.
 
         By default, the program compares the words instead.
 
-        `merges` has at most 16 items. The result has one reading for each merge, in order.
+        `merges` has at most 16 items. The result has one reading for each merge, in order. If
+        `ends` of a merge is true, its text is that of the newest memory, which is to supersede the
+        others; "lost" then has whatever in them may still hold.
 
         The memories in one call belong together. In a batch, all memories have the same scope. In
         an extraction, the memories are about people who speak in the turns. Before a model is
@@ -102,6 +107,7 @@ class LanguageModel(Protocol):
         A fact may repeat or change memories in `remembered` that are about the same user. Then
         `Candidate.replaces` has the positions of these memories, from 0. `Candidate.merged` is one
         text to store instead of the fact and these memories; without it, nothing is replaced.
+        `Candidate.ends` has the positions of memories of which nothing holds any more.
         """
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:

@@ -232,14 +232,13 @@ class PairSearch:
         self,
         vectors: VectorTable,
         across: int | None = None,
-        threads: int | None = None,
         on_share: OnShare | None = None,
     ) -> CandidatePairs:
         """Return the pairs of similar texts, as positions in `keys`.
 
         `vectors`: by text key. `across`: compare only the first `across` texts with the remaining
-        texts; None compares all texts. `threads`: one per core by default. `on_share`: called with
-        the share of the comparisons that is done, from 0 to 1.
+        texts; None compares all texts. `on_share`: called with the share of the comparisons
+        that is done, from 0 to 1.
         """
         if len(self.keys) < 2:
             none = joined([])
@@ -252,7 +251,6 @@ class PairSearch:
             [self.scale.cosines(band, self.is_cjk) for band in self.bands],
             self.weights,
             across=across,
-            threads=threads,
             on_share=on_share,
         )
 

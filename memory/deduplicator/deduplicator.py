@@ -26,6 +26,7 @@ from memory.deduplicator.run_progress import OnEvent
 from memory.deduplicator.succession import SuccessionReading
 from memory.ledger import Lease
 from memory.models import (
+    OFFLINE,
     PLAIN,
     Action,
     Condition,
@@ -59,10 +60,10 @@ from memory.text import shortened
 
 logger = logging.getLogger(__name__)
 
-_MOST_QUESTIONS = 2
-"""At most this many questions about a new memory.
+_MOST_QUESTIONS, _MOST_FREE = 2, 100
+"""At most this many questions about a new memory, to a model and to the offline judge.
 
-A second question is asked if another write came before the first answer was stored.
+A question is asked again if another write came before its answer was stored.
 """
 _OTHERS_FIRST = "others kept coming first"
 _EMBED_AT_ONCE = 256
@@ -344,7 +345,8 @@ class MemoryDeduplicator:
         elif head.named and (adds or isinstance(decision, Question)):
             decision = head.named.decision or _add_pending(memory, head.named.conflict)
         elif isinstance(decision, Question):
-            if head.attempt <= _MOST_QUESTIONS and calls.left:
+            most = _MOST_FREE if self._model.name == OFFLINE else _MOST_QUESTIONS
+            if head.attempt <= most and calls.left:
                 return _Undecided(new, decision)
             spent = "the budget of calls is spent"
             decision = _add_pending(memory, spent if calls.left == 0 else _OTHERS_FIRST)

@@ -131,13 +131,11 @@ def _runs(blocks: Sequence[_Block], rows: int) -> list[list[_Block]]:
 def _find_all(url: str, run: Sequence[_Block]) -> list[CandidatePairs]:
     with Ledger.open(url) as ledger, ledger.reading() as reader:
         vectors = reader.vectors.table(key for block in run for key in block.part.keys)
-    return _found_in(run, vectors, threads=1)  # the other cores have tasks of their own
+    return _found_in(run, vectors)
 
 
-def _found_in(
-    run: Sequence[_Block], vectors: VectorTable, threads: int | None = None
-) -> list[CandidatePairs]:
-    return [block.part.find(vectors, block.across, threads) for block in run]
+def _found_in(run: Sequence[_Block], vectors: VectorTable) -> list[CandidatePairs]:
+    return [block.part.find(vectors, block.across) for block in run]
 
 
 def _answer(

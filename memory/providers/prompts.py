@@ -135,6 +135,11 @@ No memory is in two groups.
 
 {_DATA_ONLY}"""
 
+_CATEGORIES = """\
+- category: fact, opinion, event (what happened or will happen to somebody; a plan is an event), or
+  interaction (what passes between the speakers themselves: advice taken, a promise, a quarrel).
+"""
+
 EXTRACT = f"""\
 You extract memories from a conversation: facts, opinions, plans and events that will still matter
 weeks from now. Greetings, small talk ("I'll let you know"), praise and questions are not memories,
@@ -159,9 +164,7 @@ For each memory, provide:
   Aim for 1-3 sentences rather than fragments.
 - user: One of the speakers, by the name the conversation gives: for a plan that they share, the
   one who tells it; else the person it is about.
-- category: fact, opinion, event (what happened or will happen to somebody; a plan is an event), or
-  interaction (what passes between the speakers themselves: advice taken, a promise, a quarrel).
-- intensity: How much it matters to them, from 0.0 to 1.0.
+{_CATEGORIES}- intensity: How much it matters to them, from 0.0 to 1.0.
 - turns: The numbers of the turns that say it.
 - replaces, merged: See below; most memories have none.
 
@@ -330,6 +333,23 @@ def rereading_question(merges: Sequence[ProposedMerge]) -> str:
 
 def _in_short(values: list[object]) -> object:
     return values if len(values) > 1 else values[0]
+
+
+def extraction_prompt(instructions: str, categories: Sequence[str]) -> str:
+    """Return `EXTRACT` with the instructions of who runs the bot, and with their categories.
+
+    >>> extraction_prompt("", ()) == EXTRACT
+    True
+    """
+    prompt = EXTRACT
+    if categories:
+        prompt = prompt.replace(
+            _CATEGORIES, f"- category: One of {json.dumps(list(categories), ensure_ascii=False)}.\n"
+        )
+    if instructions:
+        rules = f"What those who run this bot want, before all other rules:\n{instructions}\n\n"
+        prompt = prompt.replace(_DATA_ONLY, rules + _DATA_ONLY)
+    return prompt
 
 
 def extraction_question(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
-from memory.models import MergeGroup, Question, Verdict
+from memory.models import MergeGroup, NamedUpdate, Question, Verdict
 from memory.store import MemoryStore
 from memory.text import normalise
 from tests.doubles import PlacedEmbedder, ScriptedModel, ticking
@@ -101,6 +101,17 @@ def texts_in(store: DedupStore, *prefix: str) -> list[str]:
 
 
 # --- one text under several keys ------------------------------------------------------------------
+
+
+def test_supersession_hides_from_a_search_and_never_changes_what_get_returns(
+    sqlite_url: str,
+) -> None:
+    ends = Verdict(updates=(NamedUpdate(older=0, newer=1),))
+    with opened(sqlite_url, ends) as store:
+        store.put(MIA, "then", {"text": PORTO})
+        store.put(MIA, "now", {"text": LISBON})
+        assert texts_in(store, "memories") == [LISBON]
+        assert value_of(store, MIA, "then") == {"text": PORTO}
 
 
 def test_a_store_whose_fields_match_nothing_says_so_once_and_names_the_keys(

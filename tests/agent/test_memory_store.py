@@ -316,7 +316,7 @@ def test_an_episode_spans_the_time_of_its_memories(agent: AgentMemory) -> None:
 
 def test_a_link_is_seen_from_both_ends_with_its_inverse_type(agent: AgentMemory) -> None:
     cause, effect = save(agent, "rain"), save(agent, "a wet street")
-    assert run(agent.link_memories(effect.id, cause.id, "caused_by", "of course"))
+    assert run(agent.link_memories(effect.id, cause.id, "caused_by", "of course")).created
     seen = [run(agent.get_by_id(one.id)) for one in (effect, cause)]
     assert [one.linked_ids[0].link_type for one in seen if one] == ["caused_by", "leads_to"]
     assert [one.linked_ids[0].note for one in seen if one] == ["of course"] * 2

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.models import Vectors
-from memory.search.candidates import Blocks, Pairs, candidate_pairs
+from memory.search.candidates import TILE, Pairs, candidate_pairs
 from memory.search.scores import Floats, Ints
 
 Triple = tuple[int, int, float]
-blocks = st.sampled_from([Blocks(), Blocks(2, 3, 6), Blocks(4, 2, 12), Blocks(1, 2, 2)])
+tiles = st.sampled_from([TILE, 6, 12, 1])
 """Tiles of one row and tiles larger than all."""
 
 
@@ -68,14 +68,14 @@ def triples(pairs: Pairs) -> list[Triple]:
     st.integers(0, 7),
     st.sampled_from([-0.5, 0.0, 0.5, 0.9]),
     st.booleans(),
-    blocks,
+    tiles,
 )
 def test_nearest_pairs_are_those_of_sorting_each_row(
-    seed: int, n: int, dim: int, k: int, threshold: float, copies: bool, blocks: Blocks
+    seed: int, n: int, dim: int, k: int, threshold: float, copies: bool, tile: int
 ) -> None:
     """Also among copies, where whoever comes first is nearest, and for fewer rows than k."""
     vectors = clumps(seed, n, dim, copies)
-    found = candidate_pairs(vectors, np.inf, k, threshold, blocks=blocks).nearest
+    found = candidate_pairs(vectors, np.inf, k, threshold, tile=tile).nearest
     assert triples(found) == nearest_by_sorting(vectors, np.inf, k, threshold)
     assert len(found.i) <= n * k
 
@@ -86,10 +86,10 @@ def test_nearest_pairs_are_those_of_sorting_each_row(
     st.integers(0, 5),
     st.booleans(),
     st.booleans(),
-    blocks,
+    tiles,
 )
 def test_one_pass_gives_the_alike_the_nearest_and_how_many(
-    seed: int, n: int, k: int, copies: bool, mixed: bool, blocks: Blocks
+    seed: int, n: int, k: int, copies: bool, mixed: bool, tile: int
 ) -> None:
     """With one threshold for all rows, and with one for each."""
     rng = np.random.default_rng(seed)
@@ -98,7 +98,7 @@ def test_one_pass_gives_the_alike_the_nearest_and_how_many(
     lower = np.where(rng.random(n) < 0.3, 0.85, 0.6) if mixed else 0.6
     upper = np.where(rng.random(n) < 0.3, 0.97, 0.93) if mixed else 0.93
     bands = [0.98, upper, lower, 0.2]
-    found = candidate_pairs(vectors, upper, k, lower, bands, weights, blocks)
+    found = candidate_pairs(vectors, upper, k, lower, bands, weights, tile=tile)
     scores = all_scores(vectors) if n else np.empty((0, 0))
     i, j = np.nonzero(np.triu(scores >= stricter(upper, n), 1))
     expected = list(zip(i.tolist(), j.tolist(), scores[i, j].tolist(), strict=True))
@@ -120,10 +120,10 @@ def test_thresholds_that_are_a_pairs_own_similarity_include_it(seed: int, n: int
 
 
 @pytest.mark.parametrize("k", [1, 5])
-def test_more_rows_than_a_tile_give_what_one_tile_gives(k: int) -> None:
+def test_many_tiles_give_what_one_tile_gives(k: int) -> None:
     vectors = clumps(3, 1_500, 8, copies=True)
     few = candidate_pairs(vectors, 0.95, k, 0.7, [0.9, 0.8])
-    one = candidate_pairs(vectors, 0.95, k, 0.7, [0.9, 0.8], blocks=Blocks(1_500, 1_500, 1_500))
+    one = candidate_pairs(vectors, 0.95, k, 0.7, [0.9, 0.8], tile=400)
     assert triples(few.upper) == triples(one.upper)
     assert triples(few.nearest) == triples(one.nearest)
     assert few.counts.tolist() == one.counts.tolist()
@@ -132,5 +132,5 @@ def test_more_rows_than_a_tile_give_what_one_tile_gives(k: int) -> None:
 
 def test_it_tells_the_share_of_all_tiles_that_is_done() -> None:
     told: list[float] = []
-    candidate_pairs(clumps(3, 1_500, 8, copies=True), 0.95, 1, 0.7, on_share=told.append)
-    assert told == [4 / 10, 7 / 10, 9 / 10, 1]  # the first rows meet all others, the last few
+    candidate_pairs(clumps(3, 1_500, 8, copies=True), 0.95, 1, 0.7, on_share=told.append, tile=400)
+    assert told == [n / 10 for n in range(1, 11)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory.decide import cohesive, connected
 from memory.models import Vectors
-from memory.search.candidates import Blocks, Pairs, candidate_pairs
+from memory.search.candidates import TILE, Pairs, candidate_pairs
 from memory.search.scores import similarity
 
 
@@ -34,16 +34,16 @@ def double_loop(vectors: Vectors, threshold: float) -> list[tuple[int, int, floa
     return list(zip(i.tolist(), j.tolist(), scores[i, j].tolist(), strict=True))
 
 
-def similar_pairs(vectors: Vectors, threshold: float, blocks: Blocks | None = None) -> Pairs:
+def similar_pairs(vectors: Vectors, threshold: float, tile: int = TILE) -> Pairs:
     """Every pair at or above the threshold."""
-    return candidate_pairs(vectors, threshold, 0, threshold, blocks=blocks).upper
+    return candidate_pairs(vectors, threshold, 0, threshold, tile=tile).upper
 
 
 def triples(pairs: Pairs) -> list[tuple[int, int, float]]:
     return list(zip(*(column.tolist() for column in pairs), strict=True))
 
 
-blocks = st.sampled_from([Blocks(), Blocks(2, 3, 6), Blocks(4, 2, 12), Blocks(1, 2, 2)])
+tiles = st.sampled_from([TILE, 6, 12, 1])
 """Tiles of one row and tiles larger than all."""
 
 
@@ -52,23 +52,23 @@ blocks = st.sampled_from([Blocks(), Blocks(2, 3, 6), Blocks(4, 2, 12), Blocks(1,
     st.integers(0, 40),
     st.integers(1, 9),
     st.sampled_from([-0.5, 0.0, 0.5, 0.9, 0.95]),
-    blocks,
+    tiles,
 )
 def test_similar_pairs_are_those_of_a_double_loop(
-    seed: int, n: int, dim: int, threshold: float, blocks: Blocks
+    seed: int, n: int, dim: int, threshold: float, tile: int
 ) -> None:
     vectors = clustered(seed, n, dim)
-    found = similar_pairs(vectors, threshold, blocks)
+    found = similar_pairs(vectors, threshold, tile)
     assert triples(found) == double_loop(vectors, threshold)
 
 
-@given(st.integers(0, 10_000), st.lists(st.integers(0, 5), max_size=60), blocks)
+@given(st.integers(0, 10_000), st.lists(st.integers(0, 5), max_size=60), tiles)
 def test_copies_rows_of_zeros_and_other_lengths_are_pairs_like_any(
-    seed: int, chosen: list[int], blocks: Blocks
+    seed: int, chosen: list[int], tile: int
 ) -> None:
     vectors = clustered(seed, 6, 3) * np.array([[1], [0], [3], [1e-4], [1], [1]], np.float32)
     rows = vectors[chosen].reshape(len(chosen), 3)
-    assert triples(similar_pairs(rows, 0.8, blocks)) == double_loop(rows, 0.8)
+    assert triples(similar_pairs(rows, 0.8, tile)) == double_loop(rows, 0.8)
 
 
 @given(st.integers(0, 10_000), st.integers(0, 6))
@@ -82,7 +82,7 @@ def test_a_threshold_that_is_a_pairs_own_similarity_includes_it(seed: int, free:
 def test_similar_pairs_are_the_same_whatever_the_tile() -> None:
     vectors = clustered(7, 1_500)
     whole = similar_pairs(vectors, 0.9)
-    tiled = similar_pairs(vectors, 0.9, Blocks(rows=4, columns=6, tile=24))
+    tiled = similar_pairs(vectors, 0.9, 24)
     assert all(np.array_equal(a, b) for a, b in zip(whole, tiled, strict=True))
     assert len(whole.i) > 100
 
