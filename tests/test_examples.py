@@ -53,7 +53,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         model = build_model(config)
         chat = memory.open_chat_memory(config, data_dir=str(folder / "chat"))
         yield {
-            **{name: getattr(memory, name) for name in memory.__all__},
+            **{name: getattr(memory, name) for name in dir(memory)},
             "config": config,
             "memories": memories,
             "store": memories.store,
