@@ -300,6 +300,20 @@ class Embedded:
 
 
 @dataclass(frozen=True)
+class Collapsed:
+    """One of the texts that `collapse` returns. Positions are those in the given list, from 0.
+
+    `also`: the positions of texts that `text` states too. `contradicts`: those of returned texts
+    that say otherwise in one place.
+    """
+
+    text: str
+    position: int
+    also: tuple[int, ...] = ()
+    contradicts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class SearchResult:
     """A memory that a search found, with its similarity to the query, rounded to 6 decimals.
 
