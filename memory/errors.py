@@ -34,6 +34,12 @@ class MemoryPipelineError(Exception):
     """The base of all errors. Commands print it as one line: `error: what happened; what to do`.
 
     `problem` says what happened, `remedy` what to do (empty if there is no advice).
+
+    >>> try:
+    ...     memories.recall("Which pet?")
+    ... except MemoryPipelineError as error:
+    ...     print(error)
+    recall: needs a user; give user=NAME, or everyone=True
     """
 
     def __init__(self, problem: str, remedy: str = "") -> None:

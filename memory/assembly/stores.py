@@ -41,6 +41,9 @@ def open_store(
     vector index, replaces the configured index. The store needs an index only for users whose
     vectors take more than `memory.search.vectors_mb` megabytes of RAM.
 
+    >>> with open_store(config) as opened:
+    ...     opened.find_similar("Nobody said this.", user="Nobody")
+
     Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
     open_index = index or (lambda ledger: _open_index(ledger, config))

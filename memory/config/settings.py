@@ -322,6 +322,12 @@ class AgentConfig(Frozen):
 
 
 class Config(Frozen):
+    """The settings of the program, read once.
+
+    >>> config.llm.provider, config.memory.dedup_upper_threshold
+    ('offline', 0.95)
+    """
+
     memory: MemoryConfig = MemoryConfig()
     llm: LLMConfig = LLMConfig()
     agent: AgentConfig = AgentConfig()

@@ -70,6 +70,11 @@ class MemoryExtractor:
     `concurrency`: how many conversations `extract_and_store` extracts at the same time. `budget_s`:
     seconds for one call, retries included. `categories`: the allowed ones, if there are any; a
     memory with another one gets the first.
+
+    >>> from memory.assembly import build_extractor
+    >>> extractor = build_extractor(store, config, model)
+    >>> await extractor.count_waiting() >= 0
+    True
     """
 
     def __init__(
