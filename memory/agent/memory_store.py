@@ -128,9 +128,9 @@ class AgentMemory:
         - the stored memory that states the new one, if the save was refused; the retired memory, if
           the new one replaced it; otherwise None
 
-        Raises: InputError if a field is not valid, or if the memory `replaces` has another scope or
-        changes meanwhile; MemoryNotFound if the agent has no live memory with the id `replaces`;
-        IndexFault, LedgerError.
+        Raises: InputError if a field is not valid, or if the memory `replaces` has another scope;
+        ChangedMeanwhile if another write changes it first; MemoryNotFound if the agent has no live
+        memory with the id `replaces`; IndexFault, LedgerError.
         """
         values = {
             "id": self._store.new_id(),
