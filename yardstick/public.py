@@ -126,7 +126,8 @@ def knowledgedrift(memories: Memories, case: Case, user: str) -> Verdicts:
             change(memories, op, user, stored)
     for probe in case["probes"]:
         yield from graded(probe, found.get(probe["id"], []), stored)
-    named = {op.get("old", op.get("key")) for op in case["ops"] if op["op"] != "inscribe"}
+    removing = (op for op in case["ops"] if op["op"] in ("supersede", "release", "purge"))
+    named = {op.get("old", op.get("key")) for op in removing}
     yield from victims(memories, user, (one for key, one in stored.items() if key not in named))
 
 
