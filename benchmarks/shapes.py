@@ -40,9 +40,17 @@ from memory.coverage import (
     verify_by_words,
 )
 from memory.offline import asked_to_remember, only_asks_to_remember, retold, statements
-from memory.text import identity, normalise, sentences, telling_words, text_key, visible
+from memory.text import (
+    identity,
+    normalise,
+    sentences,
+    telling_words,
+    text_key,
+    visible,
+    when_field,
+)
 
-AT = datetime(2026, 5, 8, tzinfo=UTC)
+AT, LATER = datetime(2026, 5, 8, tzinfo=UTC), datetime(2026, 7, 3, tzinfo=UTC)
 _RANDOM = random.Random(7)
 _BASE64 = base64.b64encode(_RANDOM.randbytes(90_000)).decode()
 _WORDS = [
@@ -358,6 +366,7 @@ def alone(text: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "parse_by_dictionary", partial(parse_by_dictionary, text)
     yield "statements", partial(statements, text, "Mia", AT, listeners=["Leo"])
     yield "retold", partial(retold, text, "Mia", AT)
+    yield "when_field", partial(when_field, text, AT)
     yield "asked_to_remember", partial(asked_to_remember, text)
     yield "only_asks_to_remember", partial(only_asks_to_remember, text)
 
@@ -368,6 +377,7 @@ def together(a: str, b: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "compare", partial(compare, b, a)
     yield "verify", partial(verify, a, [b])
     yield "verify", partial(verify, f"{a} {b}", [a, b])
+    yield "verify, dated", partial(verify, f"{a} {b}", [a, b], [AT, LATER])
     yield "verify_by_words", partial(verify_by_words, f"{a} {b}", [a, b])
     yield "difference", partial(difference, a, b)
     yield "differs", partial(differs, a, b)

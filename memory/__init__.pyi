@@ -20,6 +20,7 @@ from .models import Scope as Scope
 from .models import Turn as Turn
 from .protocols import Embedder as Embedder
 from .protocols import LanguageModel as LanguageModel
+from .search import collapse as collapse
 from .store import MemoryStore as MemoryStore
 
 __version__: str

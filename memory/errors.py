@@ -12,6 +12,7 @@ MemoryPipelineError
 │   └── EmbedderMismatch    another embedder made the store: run `memory-dedup store reembed`
 ├── LeaseLost               another process took over the conversation: stop extracting from it
 ├── MemoryNotFound          no live memory has this id
+├── ChangedMeanwhile        another write changed the memory first: read it again
 ├── StillStatedBy           a live memory replaced this one: forget the live memory
 ├── CannotUndo              the decision cannot be undone, for the reason given
 ├── EmbeddingError          the embedder returned no vector for a text
@@ -34,6 +35,12 @@ class MemoryPipelineError(Exception):
     """The base of all errors. Commands print it as one line: `error: what happened; what to do`.
 
     `problem` says what happened, `remedy` what to do (empty if there is no advice).
+
+    >>> try:
+    ...     memories.recall("Which pet?")
+    ... except MemoryPipelineError as error:
+    ...     print(error)
+    recall: needs a user; give user=NAME, or everyone=True
     """
 
     def __init__(self, problem: str, remedy: str = "") -> None:
@@ -149,6 +156,14 @@ class MemoryNotFound(MemoryPipelineError, LookupError):
         super().__init__(
             f"no live memory has the id {memory_id[:100]!r}", "see `memory-dedup export`"
         )
+        self.memory_id = memory_id
+
+
+class ChangedMeanwhile(MemoryPipelineError):
+    """Another write came first, so that nothing was written. Read the memory again, then decide."""
+
+    def __init__(self, memory_id: str, problem: str) -> None:
+        super().__init__(f"{memory_id}: {problem}", "look at it again with recall")
         self.memory_id = memory_id
 
 

@@ -26,7 +26,12 @@ Clock = Callable[[], datetime]
 
 
 class Embedder(Protocol):
-    """A model that turns texts into unit vectors, which are compared by cosine."""
+    """A model that turns texts into unit vectors, which are compared by cosine.
+
+    >>> from memory.assembly import build_embedder
+    >>> build_embedder(config).embed(["Mia has a cat.", "Mia rows."]).shape
+    (2, 256)
+    """
 
     @property
     def fingerprint(self) -> str:
@@ -51,6 +56,10 @@ class LanguageModel(Protocol):
 
     Its methods raise ModelError, which names the reason. A model of your own may leave out
     `page_size` and `reread`.
+
+    >>> from memory.assembly import build_model
+    >>> build_model(config).name
+    'offline'
     """
 
     @property

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import doctest
-import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memory import ChatMemory, Memories, Memory, Turn, open_chat_memory
+from memory import ChatMemory, Memories, Memory, Scope, Turn, open_chat_memory
 from memory.errors import MemoryPipelineError
 from memory.store import matching
 from tests.doubles import START
@@ -24,15 +22,6 @@ from tests.doubles import START
 def memories(tmp_path: Path) -> Iterator[Memories]:
     with Memories(tmp_path / "mia.db", llm_provider="offline") as found:
         yield found
-
-
-def test_the_example_of_the_docstring_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    module = importlib.import_module("memory.assembly.memories")
-    assert doctest.testmod(module) == (0, 1)
-    assert [path.name for path in tmp_path.iterdir()] == ["mia.db"]
-    for name in ("memory.extractor.chat_memory", "memory.store.matching"):
-        assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
 def test_an_outcome_says_what_happened_and_why(memories: Memories) -> None:
@@ -47,6 +36,19 @@ def test_an_outcome_says_what_happened_and_why(memories: Memories) -> None:
     memories.undo(replaced.number)
     both = {"Mia has a cat.", "mia has a cat"}
     assert {one.content for one in memories.list(user="Mia")} == both
+
+
+def test_a_snapshot_of_one_scope_ignores_what_another_user_s_memories_stand_for(
+    memories: Memories,
+) -> None:
+    for text in ("Mia has a cat.", "mia has a cat"):
+        done = memories.remember(text, user="Mia")
+    memories.undo(done.number)  # kept apart, so that a snapshot says what memories stand for
+    for text in ("Mia rows.", "mia rows"):
+        memories.remember(text, user="Mia")
+    memories.remember("Ben has a dog.", user="Ben")
+    [row] = memories.store.snapshot(scope=Scope.of_user("Ben")).rows
+    assert row.memory.content == "Ben has a dog."
 
 
 def test_a_store_is_cleaned_corrected_and_forgotten(memories: Memories) -> None:

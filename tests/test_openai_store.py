@@ -100,6 +100,36 @@ def test_the_same_conversation_gives_the_same_memories_whoever_carries_it(tmp_pa
         assert [asked.data for asked in gemini.asked] == [asked.data for asked in other.asked]
 
 
+@pytest.mark.parametrize("provider", ["gemini", "openai"])
+def test_ones_own_instructions_and_categories_reach_the_model(
+    tmp_path: Path, provider: str
+) -> None:
+    wish, categories = "Leave out what is about work.", ("about me", "plans")
+    memory = MemoryConfig(
+        data_dir=str(tmp_path), extraction_instructions=wish, categories=categories
+    )
+    with (
+        GeminiServer(lambda asked: answered(asked.data)).running() as gemini,
+        OpenAIServer(scripted).running() as other,
+    ):
+        url = gemini.url if provider == "gemini" else other.url
+        llm = LLMConfig(provider=provider, base_url=url, model="house-8b")
+        config = Config(memory=memory, llm=llm).model_copy(update={"api_key": SecretStr("k")})
+
+        async def talk() -> None:
+            async with open_chat_memory(config) as opened:
+                await opened.hear(Turn(speaker="Mia", text=SAID[0], at=START))
+                await opened.settle()
+
+        asyncio.run(talk())
+        [asked] = gemini.asked or other.asked
+    assert wish in asked.system
+    assert '- category: One of ["about me", "plans"].' in asked.system
+    assert "interaction" not in asked.system
+    with open_store(config) as store:
+        assert [one.category for one in store.memories()] == ["about me"], "the model said: fact"
+
+
 # --- every command --------------------------------------------------------------------------------
 
 

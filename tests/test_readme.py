@@ -59,7 +59,8 @@ SAYS = {
         r"Mia has two cats\.\n\['Mia has two cats\.'\]\n\['add', 'update'\]\n"
         r"\['Mia has a cat\.'\]\n"
     ),
-    "docs/library.md 4": r"\['Mia has a cat\.'\] brute force\n",
+    "docs/library.md 4": r"Mia has a cat\. \(1,\) \(2,\)\nMia has no cat\. \(\) \(0,\)\n",
+    "docs/library.md 5": r"\['Mia has a cat\.'\] brute force\n",
     "docs/tool-reference.md 1": r"A thought worth keeping\.\nTrue Saved \(id: mem_(.|\n)*",
 }
 """What the snippets print, by page and number."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from types import MappingProxyType
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
@@ -45,6 +46,17 @@ MemorySearchResult = SearchResult
 OnSaved = Callable[[Memory], object]
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+_AS_NAMED: Mapping[str, str] = MappingProxyType({})
+
+
+class Linked(NamedTuple):
+    """The two live memories that are linked now, and whether the link is new."""
+
+    source_id: str
+    target_id: str
+    created: bool
 
 
 def _threaded(
@@ -116,9 +128,9 @@ class AgentMemory:
         - the stored memory that states the new one, if the save was refused; the retired memory, if
           the new one replaced it; otherwise None
 
-        Raises: InputError if a field is not valid, or if the memory `replaces` has another scope or
-        changes meanwhile; MemoryNotFound if the agent has no live memory with the id `replaces`;
-        IndexFault, LedgerError.
+        Raises: InputError if a field is not valid, or if the memory `replaces` has another scope;
+        ChangedMeanwhile if another write changes it first; MemoryNotFound if the agent has no live
+        memory with the id `replaces`; IndexFault, LedgerError.
         """
         values = {
             "id": self._store.new_id(),
@@ -315,22 +327,24 @@ class AgentMemory:
         target_id: str,
         link_type: LinkType = "related",
         note: str = "",
-    ) -> bool:
-        """Link two memories in both directions; return whether the link is new.
+    ) -> Linked:
+        """Link two memories in both directions; a retired one leads to its live successor.
 
         An existing link keeps its confidence and takes the new type and note.
 
-        Raises: MemoryNotFound if a memory is not live or not the agent's; InputError if both ids
-        are the same, or the scopes differ.
+        Raises: MemoryNotFound if there is no such live memory of the agent's; InputError if both
+        ids lead to the same memory, or the scopes differ.
         """
         with self._store.ledger.writing() as writer:
-            self._own_pair(writer, source_id, target_id)
+            ends = writer.memories.living_ids([source_id, target_id])
+            first, second = self._own_pair(writer, source_id, target_id, ends)
+            source_id, target_id = first.id, second.id
             known = writer.links.between(source_id, target_id)
             fresh = MemoryLink(target_id=target_id, link_type=link_type, note=note)
             if known is not None:
                 fresh = fresh.model_copy(update={"confidence": known.confidence})
             writer.links.put([(source_id, fresh)])
-        return known is None
+        return Linked(source_id, target_id, created=known is None)
 
     @_threaded
     def bump_link_confidence(self, source_id: str, target_id: str, delta: float = 0.1) -> bool:
@@ -425,23 +439,29 @@ class AgentMemory:
 
     # --- inside ---
 
-    def _own_live(self, reader: Reader, ids: Sequence[str]) -> list[Memory]:
+    def _own_live(
+        self, reader: Reader, ids: Sequence[str], ends: Mapping[str, str] = _AS_NAMED
+    ) -> list[Memory]:
         """Return the memories with these ids, in the same order.
+
+        `ends`: maps ids to the ids of the memories that are returned instead.
 
         Raises: MemoryNotFound if a memory is missing, not live, or of a user whom the agent does
         not serve. The error is the same in these cases, so that the agent cannot find out which
         memories other users have.
         """
-        rows = reader.memories.rows(ids)
+        rows = reader.memories.rows([ends.get(name, name) for name in ids])
         for name in ids:
-            row = rows.get(name)
+            row = rows.get(ends.get(name, name))
             if row is None or not row.live or not self._is_own(row.memory):
                 raise MemoryNotFound(name)
-        return [rows[name].memory for name in ids]
+        return [rows[ends.get(name, name)].memory for name in ids]
 
-    def _own_pair(self, reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
-        first, second = self._own_live(reader, [a, b])
-        if a == b:
+    def _own_pair(
+        self, reader: Reader, a: str, b: str, ends: Mapping[str, str] = _AS_NAMED
+    ) -> tuple[Memory, Memory]:
+        first, second = self._own_live(reader, [a, b], ends)
+        if first.id == second.id:
             raise InputError(a, "cannot be joined with itself", "give two ids")
         if Scope.of(first, ("user",)) != Scope.of(second, ("user",)):
             raise InputError(a, f"is of another scope than {b}", ONE_SCOPE)

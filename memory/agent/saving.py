@@ -18,7 +18,7 @@ from memory.assembly import (
     states,
     still_stated,
 )
-from memory.errors import IndexFault, InputError
+from memory.errors import ChangedMeanwhile, IndexFault, InputError
 from memory.models import (
     Action,
     Condition,
@@ -134,8 +134,8 @@ def save(store: MemoryStore, memory: Memory, by: SaveRules, old: Memory | None =
     A stored memory that the new one states completely is replaced. `old`: a stored memory that the
     new one corrects; it is retired, and nothing else is compared.
 
-    Raises: InputError if `old` belongs to another scope or has changed since it was read, or if the
-    new memory is already stored; IndexFault, LedgerError.
+    Raises: InputError if `old` belongs to another scope; ChangedMeanwhile if it has changed since
+    it was read, or if the new memory is already stored; IndexFault, LedgerError.
     """
     if old is not None and store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
@@ -156,11 +156,11 @@ def save(store: MemoryStore, memory: Memory, by: SaveRules, old: Memory | None =
         return Saved(None, existing=found)
     if not isinstance(found, Outcome):
         assert old is not None
-        raise InputError(old.id, found.why, "look at it again with recall")
+        raise ChangedMeanwhile(old.id, found.why)
     if found.action is not Action.KNOWN:
         return Saved(found.memory, saving.related, saving.replaced)
     if old is not None:
-        raise InputError(memory.id, "arrived meanwhile", "look at it with recall")
+        raise ChangedMeanwhile(memory.id, "it arrived meanwhile")
     return Saved(None, existing=SearchResult(found.memory, 1.0))
 
 

@@ -199,17 +199,17 @@ class AgentTools:
         return self._answer("\n".join([*lines, *warnings]), scaffolds.SCAFFOLD_FORGOT, data)
 
     async def link_memories(self, request: schemas.LinkMemories) -> ToolAnswer:
-        fresh = await self._store.link_memories(
-            request.source_id, request.target_id, request.link_type, request.note
+        asked = request.source_id, request.target_id
+        source, target, fresh = await self._store.link_memories(
+            *asked, request.link_type, request.note
         )
         done = "Linked" if fresh else "Already linked, now"
+        ends = zip(asked, (source, target), strict=True)
+        moved = [f"{name} was merged into {end}." for name, end in ends if name != end]
         return ToolAnswer(
-            f"{done} {request.source_id} -> {request.target_id} ({request.link_type}).",
+            " ".join([f"{done} {source} -> {target} ({request.link_type}).", *moved]),
             schemas.Linked(
-                source_id=request.source_id,
-                target_id=request.target_id,
-                link_type=request.link_type,
-                created=fresh,
+                source_id=source, target_id=target, link_type=request.link_type, created=fresh
             ),
         )
 

@@ -105,6 +105,10 @@ async def audit(
     makes no model calls. `on_progress` is called, in another thread, with the number of texts
     compared and the number of all texts.
 
+    >>> audited = await audit(config=config)
+    >>> audited.report.retired
+    0
+
     Raises: ConfigError; InputError; LedgerError (LedgerMissing if there is no store).
     """
     config = configured(config, settings)
@@ -180,6 +184,10 @@ async def import_memories(
     single values of `config`, which may be the path of a configuration file. `max_calls`: the most
     model calls (default: as configured). `model`: your own model. `on_progress` is called with the
     number of memories imported and the number of all memories.
+
+    >>> report = await import_memories([store.new_memory("Ida rows.", user="Ida")], config)
+    >>> report.actions
+    {'add': 1}
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -419,6 +427,12 @@ def write_back(
     as `package.module:factory` (default: the configured embedder). `on_progress` is called with the
     number of rows written and the number of all rows to write.
 
+    >>> try:
+    ...     write_back(Source(chroma="no-such-folder"), config, approve=lambda plan: False)
+    ... except MemoryPipelineError as error:
+    ...     print(type(error).__name__)
+    InputError
+
     Raises: ConfigError, InputError, LedgerError.
     """
     planned = compare(target, configured(config, settings), across, embedder)
@@ -439,6 +453,12 @@ def undo_write_back(
     `moved_to`: the new folder or address of the store, if it has moved. `trust`: whether the
     pickles in a local Qdrant folder may be read (see `Source`). `on_progress` is called
     with the number of rows handled and the number of all rows.
+
+    >>> try:
+    ...     undo_write_back("no-such-file.jsonl")
+    ... except MemoryPipelineError as error:
+    ...     print(type(error).__name__)
+    InputError
 
     Raises: InputError if the undo file or the store cannot be used.
     """

@@ -72,7 +72,12 @@ class Memories:
         external_id: str | None = None,
         expires_at: datetime | None = None,
     ) -> Outcome:
-        """Deduplicate and store one memory, as `ChatMemory.remember` does."""
+        """Deduplicate and store one memory, as `ChatMemory.remember` does.
+
+        >>> outcome = memories.remember("Ann has a cat.", user="Ann")
+        >>> outcome.action.value
+        'add'
+        """
         return self._wait(
             self._memory.remember(
                 text,
@@ -102,7 +107,12 @@ class Memories:
         include_superseded: bool | None = None,
         as_of: datetime | None = None,
     ) -> Sequence[Recalled]:
-        """Return the `k` memories that answer `text` best, as `ChatMemory.recall` does."""
+        """Return the `k` memories that answer `text` best, as `ChatMemory.recall` does.
+
+        >>> outcome = memories.remember("Bob has a dog.", user="Bob")
+        >>> [found.content for found in memories.recall("Which pet?", user="Bob")]
+        ['Bob has a dog.']
+        """
         return self._wait(
             self._memory.recall(
                 text,
@@ -122,31 +132,71 @@ class Memories:
         )
 
     def update(self, memory_id: str, text: str) -> Memory:
-        """Change the text of a memory, as `ChatMemory.update` does."""
+        """Change the text of a memory, as `ChatMemory.update` does.
+
+        >>> outcome = memories.remember("Cat lives in Porto.", user="Cat")
+        >>> changed = memories.update(outcome.memory.id, "Cat lives in Faro.")
+        >>> changed.content
+        'Cat lives in Faro.'
+        """
         return self._wait(self._memory.update(memory_id, text))
 
     def forget(self, memory_id: str, *, lineage: bool = False) -> Forgotten:
-        """Erase a memory permanently, as `ChatMemory.forget` does."""
+        """Erase a memory permanently, as `ChatMemory.forget` does.
+
+        >>> outcome = memories.remember("Dan lives in Porto.", user="Dan")
+        >>> forgotten = memories.forget(outcome.memory.id)
+        >>> memories.list(user="Dan")
+        []
+        """
         return self._wait(self._memory.forget(memory_id, lineage=lineage))
 
     def matching(self, description: str, *, user: str) -> Sequence[Memory]:
-        """Return the memories that a description names, as `ChatMemory.matching` does."""
+        """Return the memories that a description names, as `ChatMemory.matching` does.
+
+        >>> outcome = memories.remember("Eve's phone number is 5550100.", user="Eve")
+        >>> [found.content for found in memories.matching("Eve's phone number", user="Eve")]
+        ["Eve's phone number is 5550100."]
+        """
         return self._wait(self._memory.matching(description, user=user))
 
     def forget_user(self, user: str) -> ForgottenUser:
-        """Erase all memories of a user permanently, as `ChatMemory.forget_user` does."""
+        """Erase all memories of a user permanently, as `ChatMemory.forget_user` does.
+
+        >>> outcome = memories.remember("Fay rows.", user="Fay")
+        >>> forgotten = memories.forget_user("Fay")
+        >>> forgotten.memories
+        1
+        """
         return self._wait(self._memory.forget_user(user))
 
     def history(self, memory_id: str | None = None) -> Sequence[DecisionRecord]:
-        """Return the decisions about a memory, as `ChatMemory.history` does."""
+        """Return the decisions about a memory, as `ChatMemory.history` does.
+
+        >>> outcome = memories.remember("Gus rows.", user="Gus")
+        >>> [record.number == outcome.number for record in memories.history(outcome.memory.id)]
+        [True]
+        """
         return self._wait(self._memory.history(memory_id))
 
     def undo(self, target: int | str) -> Sequence[DecisionRecord]:
-        """Undo a decision or a run, as `ChatMemory.undo` does."""
+        """Undo a decision or a run, as `ChatMemory.undo` does.
+
+        >>> first = memories.remember("Hal has a cat.", user="Hal")
+        >>> second = memories.remember("hal has a cat", user="Hal")  # replaces the first
+        >>> undone = memories.undo(second.number)
+        >>> len(memories.list(user="Hal"))
+        2
+        """
         return self._wait(self._memory.undo(target))
 
     def clean(self, *, dry_run: bool = False) -> DeduplicationReport:
-        """Find all near-copies and join them, as `ChatMemory.clean` does."""
+        """Find all near-copies and join them, as `ChatMemory.clean` does.
+
+        >>> report = memories.clean(dry_run=True)
+        >>> report.retired
+        0
+        """
         return self._wait(self._memory.clean(dry_run=dry_run))
 
     def close(self) -> None:
@@ -171,5 +221,10 @@ class Memories:
 
     # Last, so that the annotations above mean the built-in list.
     def list(self, *, user: str, limit: int | None = None) -> Sequence[Memory]:
-        """Return the live memories of a user, newest first, as `ChatMemory.list` does."""
+        """Return the live memories of a user, newest first, as `ChatMemory.list` does.
+
+        >>> outcome = memories.remember("Ian rows.", user="Ian")
+        >>> [found.content for found in memories.list(user="Ian")]
+        ['Ian rows.']
+        """
         return self._wait(self._memory.list(user=user, limit=limit))

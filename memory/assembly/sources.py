@@ -56,6 +56,9 @@ class Source:
     "memories"; for mem0, "mem0"). `reading`: how rows become memories. `namespaces`: the namespaces
     of LangGraph to read (default: all namespaces that seem to hold memories). `trust`: whether the
     pickles in a local Qdrant folder may be read, which can run any code that is hidden there.
+
+    >>> Source(chroma="./chroma", collection="notes").collection
+    'notes'
     """
 
     reading: Reading = field(default_factory=Reading)

@@ -41,6 +41,9 @@ def open_store(
     vector index, replaces the configured index. The store needs an index only for users whose
     vectors take more than `memory.search.vectors_mb` megabytes of RAM.
 
+    >>> with open_store(config) as opened:
+    ...     opened.find_similar("Nobody said this.", user="Nobody")
+
     Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
     open_index = index or (lambda ledger: _open_index(ledger, config))
@@ -219,6 +222,8 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
         return guarded(own, config)
     if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
         return offline.OfflineModel()
+    wanted = config.memory
+    prompt = providers.extraction_prompt(wanted.extraction_instructions, wanted.categories)
     if config.llm.provider == "openai":
         with installed("openai", "llm.provider"):
             make = providers.OpenAIModel
@@ -230,8 +235,9 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
                 "set llm.model to a name that it knows",
             )
         server = _openai_server(config, "llm.provider", config.llm.base_url)
-        return guarded(make(server, config.llm, config.llm.model), config)
-    return guarded(providers.GeminiModel(_gemini_key(config, "llm.provider"), config.llm), config)
+        return guarded(make(server, config.llm, config.llm.model, prompt), config)
+    key = _gemini_key(config, "llm.provider")
+    return guarded(providers.GeminiModel(key, config.llm, prompt), config)
 
 
 def guarded(model: LanguageModel, config: Config) -> LanguageModel:

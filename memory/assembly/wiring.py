@@ -106,6 +106,7 @@ def build_extractor(
         deduplicator or build_deduplicator(store, config, model),
         model,
         gap_s=config.memory.extraction_gap,
+        categories=config.memory.categories,
         concurrency=config.llm.concurrency,
         budget_s=config.llm.budget_s,
     )
@@ -128,6 +129,9 @@ def open_chat_memory(
 
     `model`, `embedder`: objects of your own, used instead of the configured model and embedder. The
     command `memory-dedup` does not know these objects. It uses the configured ones.
+
+    >>> async with open_chat_memory(config) as memory:
+    ...     await memory.hear(Turn(speaker="Mia", text="I row.", at=datetime.now(UTC)))
 
     Raises: ConfigError; LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """

@@ -137,6 +137,8 @@ def users_hint(store: MemoryStore, user: str) -> str:
 
 def _hit_json(hit: models.SearchResult) -> dict[str, Any]:
     also = {"also": [one.id for one in hit.also], "newer": hit.newer}
+    if hit.until is not None:
+        also["until"] = hit.until.isoformat()
     return {**hit.memory.model_dump(mode="json"), "score": hit.score, **also}
 
 
@@ -144,6 +146,7 @@ def _hit_row(hit: models.SearchResult) -> tuple[str, str, Text]:
     text = _text(hit.memory)
     text += f"\nalso: {', '.join(one.id for one in hit.also)}" if hit.also else ""
     text += f"\nmay be outdated by {hit.newer}" if hit.newer else ""
+    text += f"\nheld until {hit.until:%Y-%m-%d}" if hit.until else ""
     return f"{hit.score:.2f}", hit.memory.id, text
 
 

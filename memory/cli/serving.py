@@ -106,8 +106,12 @@ def _over_http(config: config.Config, http: str, file: Path | None, names: list[
 
         err().print(f"serving at http://{address.name}:{listening.getsockname()[1]}/mcp")
         app = agent.token_gate(server.over_http(address, names), tokens, check)
+        before = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_S)
-        asyncio.run(agent.serve_over_http(server, app, listening))
+        try:
+            asyncio.run(agent.serve_over_http(server, app, listening))
+        finally:
+            sys.setswitchinterval(before)
 
 
 def _check_http(

@@ -46,6 +46,9 @@ def load_config(
     variable, in lower case and without `MEMORY_`: `llm_model` for MEMORY_LLM_MODEL. Relative paths
     are resolved against the folder of the file or, without a file, the current folder.
 
+    >>> load_config(settings={"llm_provider": "offline"}).llm.provider
+    'offline'
+
     Raises: UnnamedFile if `path` is None, and ./config.yaml sets a server or a factory that nobody
     has approved; ConfigError, which says what is wrong, where it was set, and what to do.
     """

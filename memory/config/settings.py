@@ -14,9 +14,11 @@ from pydantic_core.core_schema import ValidationInfo
 from memory.errors import InputError
 from memory.models import (
     LOWER,
+    MAX_CONTENT,
     NEAR_COPY,
     PLAIN,
     Frozen,
+    Name,
     OnMergeFailure,
     Price,
     Rules,
@@ -156,6 +158,9 @@ class MemoryConfig(Frozen):
     `extraction_wait`: the seconds to wait for more turns of a conversation before memories are
     extracted; when ten turns are waiting, memories are extracted at once. `extraction_gap`: a
     silence of more than this many seconds divides a conversation into separate parts.
+    `extraction_instructions`: text that is added to the prompt that extracts memories.
+    `categories`: the allowed categories of extracted memories; a memory with another one gets the
+    first. If empty, the model uses fact, opinion, event and interaction.
 
     `timezone`: the IANA name of the time zone in which people speak, such as Europe/Berlin. Times
     without an offset of their own get that of this zone, so that "today" is the right day. None
@@ -178,6 +183,8 @@ class MemoryConfig(Frozen):
     on_merge_failure: OnMergeFailure = "replace"
     extraction_wait: float = Field(default=45.0, ge=0.0)
     extraction_gap: float = Field(default=21_600.0, gt=0.0)
+    extraction_instructions: str = Field(default="", max_length=MAX_CONTENT)
+    categories: Annotated[tuple[Name, ...], BeforeValidator(as_tuple)] = ()
     timezone: Timezone | None = None
     data_dir: str = "data"
     ledger_url: str | None = None
@@ -315,6 +322,12 @@ class AgentConfig(Frozen):
 
 
 class Config(Frozen):
+    """The settings of the program, read once.
+
+    >>> config.llm.provider, config.memory.dedup_upper_threshold
+    ('offline', 0.95)
+    """
+
     memory: MemoryConfig = MemoryConfig()
     llm: LLMConfig = LLMConfig()
     agent: AgentConfig = AgentConfig()

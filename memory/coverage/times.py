@@ -164,8 +164,16 @@ def _may_be(theirs: Period, own: Period) -> bool:
     return _overlap(own, theirs)
 
 
-def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None]) -> Times:
+MOST_TIMES = 100
+"""Limit for each text whose times are compared: every one is compared with those of the others."""
+_MOST_READ = 200_000
+"""Limit in characters: a text is read once more for each range of days in it."""
+
+
+def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None]) -> Times | None:
     """Resolve the times of a merged text and of its `sources`, oldest first.
+
+    Return None if one of them has more than `MOST_TIMES`.
 
     `said`: for each source the moment from which its relative words count; empty if unknown. The
     text stands under the day of the newest source, unless it equals a source, which then stays.
@@ -174,6 +182,8 @@ def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None])
     same = [n for n, source in enumerate(sources) if identity(source) == identity(text)]
     theirs = [periods(source, moment) for source, moment in zip(sources, moments, strict=True)]
     own = _told_in(text, moments[same[-1] if same else -1])
+    if own is None or max(map(len, theirs)) > MOST_TIMES:
+        return None
     return Times(own, sources, theirs, moments)
 
 
@@ -198,19 +208,24 @@ _WEEK_AFTER = re.compile("の週(末)?").match
 _BARE = re.compile(r"(?<=[(（ ])([12]\d{3})(?:-(0[1-9]|1[0-2]))?(?=[)）,.; ]|$)")
 
 
-def _told_in(text: str, said: datetime | None) -> list[_Told]:
+def _told_in(text: str, said: datetime | None) -> list[_Told] | None:
     """Return the periods of a merged text, also in the forms that a model copies from `when`.
 
+    Return None if there are more than `MOST_TIMES`.
     Where these are no expressions of `periods`, they are found in a copy of equal length.
     """
     plain = _ROUGHLY.sub(lambda match: (match[1] or "in ").ljust(len(match[0])), text)
     weekless = _WEEK.sub(lambda match: " " * len(match[0]), plain)
     found = periods(_ISO_RANGE.sub(" ", plain), said)
+    ranges, years = list(_DAYS.finditer(weekless)), list(_BARE.finditer(text))
+    many = len(found) + len(ranges) + len(years) > MOST_TIMES
+    if many or len(ranges) * len(text) > _MOST_READ:
+        return None
     told: list[_Told] = []
     for first, last in pairwise(found):
         if _BETWEEN(text[first.end : last.start]) and last.certain:
             told += _from_to(text, first, first.start, last.end, last.first)
-    for match in _DAYS.finditer(weekless):  # "9-15 May": the first day in a copy without the last
+    for match in ranges:  # "9-15 May": the first day in a copy without the last
         later, days = timedelta(int(match[2]) - int(match[1])), match[1].rjust(len(match[0]))
         if "日" in match[0]:
             days = f"{match[1]}日".ljust(len(match[0]))
@@ -224,7 +239,7 @@ def _told_in(text: str, said: datetime | None) -> list[_Told]:
         if _has_its_weekday(one) and not (one.relative and one.start in taken):
             told.append(_told(text, plain, one))
     taken.update(n for one in found for n in range(one.start, one.end))
-    bare = (match for match in _BARE.finditer(text) if match.start() not in taken)
+    bare = (match for match in years if match.start() not in taken)
     return told + [_Told(_bare(match), match[0]) for match in bare]
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from memory.boundary import guarded
 from memory.coverage.covers import LONGEST, compare, covers, differing
 from memory.coverage.parse import parse, parse_by_dictionary
-from memory.coverage.times import times_of
+from memory.coverage.times import MOST_TIMES, times_of
 from memory.coverage.told import has_words_of, outdated_values, unlike_newest
 from memory.text import (
     CURRENCIES,
@@ -59,7 +59,8 @@ def verify(text: str, sources: Sequence[str], said: Sequence[datetime | None] = 
     BELIEVED if it equals a source that covers all others. REFUSED if it is empty, is much longer
     than all sources together, has no word in common with one of them, adds a hard fact, lacks a
     hard fact, a negation or a condition of the newest source, says as an older source who did
-    what, or has a relative word that means another day than in its source. Otherwise DOUBTFUL.
+    what, has a relative word that means another day than in its source, or if a text has more than
+    `MOST_TIMES` times. Otherwise DOUBTFUL.
 
     `said`: for each source the moment from which its relative words count; empty if unknown. A date
     that follows from a source's words counts as stated by it.
@@ -75,6 +76,8 @@ def verify(text: str, sources: Sequence[str], said: Sequence[datetime | None] = 
     if _ignores_a_source(text, sources):
         return Verification(Belief.REFUSED, "the merged text has no word of one of its sources")
     times = times_of(text, sources, said)
+    if times is None:
+        return Verification(Belief.REFUSED, f"a text has more than {MOST_TIMES} dates")
     if moved := times.moved():
         return Verification(Belief.REFUSED, moved)
     retold = [times.retold(position, widely=True) for position in range(len(sources))]
@@ -146,6 +149,7 @@ def verify_by_words(
     if found.belief is not Belief.DOUBTFUL:
         return found
     times = times_of(text, sources, said)
+    assert times is not None  # else the text was refused
     retold = [times.retold(position) for position in range(len(sources))]
     gone: list[str] = []
     lost: list[str] = []

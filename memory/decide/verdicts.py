@@ -124,7 +124,7 @@ def part_alone(
     """
     merge = replace(merge, text=_without_marks(merge))
     longest = max((len(member.content) for member in merge.members), default=0)
-    most = max(LONGEST, longest + longest // 5)
+    most = max(LONGEST + LONGEST // 10, longest + longest // 5)  # models count words badly
     final = ""
     if keeper == "person":
         final = "a person keeps two of them apart"

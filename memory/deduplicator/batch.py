@@ -448,17 +448,20 @@ class Batch:
         )
 
     async def _count(self, done: Sequence[tuple[GroupPlan, Decision]], account: Account) -> None:
-        texts = (member.content for group, _ in done for member in group.members)
+        texts = [member.content for group, _ in done for member in group.members]
         reports = await in_thread_if_long(texts, account.reported, done)
+        account.apart |= await in_thread_if_long(texts, self._distinct_pairs, done)
         for (group, decision), report in zip(done, reports, strict=True):
             account.done(group, decision, report)
-            account.apart |= self._distinct_pairs(decision)
 
-    def _distinct_pairs(self, decision: Decision) -> set[TextPair]:
-        scope = self._store.scope_of(decision.members[0]).key
-        keys = {member.id: member.dated_key for member in decision.members}
-        pairs = [(keys[a], keys[b]) for a, b in decision.distinct]
-        return {(scope, min(pair), max(pair)) for pair in pairs}
+    def _distinct_pairs(self, done: Sequence[tuple[GroupPlan, Decision]]) -> set[TextPair]:
+        found = set[TextPair]()
+        for _, decision in done:
+            scope = self._store.scope_of(decision.members[0]).key
+            keys = {member.id: member.dated_key for member in decision.members}
+            pairs = [(keys[a], keys[b]) for a, b in decision.distinct]
+            found |= {(scope, min(pair), max(pair)) for pair in pairs}
+        return found
 
 
 def _all_but_the_last(snapshot: Snapshot, scope: Scope) -> frozenset[ScopedText]:

@@ -26,6 +26,7 @@ from memory.deduplicator.run_progress import OnEvent
 from memory.deduplicator.succession import SuccessionReading
 from memory.ledger import Lease
 from memory.models import (
+    OFFLINE,
     PLAIN,
     Action,
     Condition,
@@ -59,10 +60,10 @@ from memory.text import shortened
 
 logger = logging.getLogger(__name__)
 
-_MOST_QUESTIONS = 2
-"""At most this many questions about a new memory.
+_MOST_QUESTIONS, _MOST_FREE = 2, 100
+"""At most this many questions about a new memory, to a model and to the offline judge.
 
-A second question is asked if another write came before the first answer was stored.
+A question is asked again if another write came before its answer was stored.
 """
 _OTHERS_FIRST = "others kept coming first"
 _EMBED_AT_ONCE = 256
@@ -120,6 +121,10 @@ class MemoryDeduplicator:
     batch asks at once. `budget_s`: seconds that one new memory, or one group of a batch, may wait
     for the model. `price`: the price of the model's tokens, used in reports. `executor`: where
     batches search for pairs and plan groups; None means in this process.
+
+    >>> new = store.new_memory("Dot rows.", user="Dot")
+    >>> (await deduplicator.check_and_merge(new)).content
+    'Dot rows.'
     """
 
     def __init__(
@@ -169,6 +174,10 @@ class MemoryDeduplicator:
         It is stored before this method returns. If the new memory itself was stored earlier, it is
         not stored again.
 
+        >>> new = store.new_memory("Pia rows.", user="Pia")
+        >>> (await deduplicator.check_and_merge(new)).content
+        'Pia rows.'
+
         Raises: LedgerError if nothing could be stored.
         """
         [outcome] = await self._store_all([Extracted(new_memory)], self._hourly)
@@ -193,6 +202,10 @@ class MemoryDeduplicator:
         makes at most `dedup_calls_per_hour` such calls in an hour. `lease`: the lease on the
         conversation from which the memories come; it is checked at each write. `on_progress` is
         called with the number of memories that are done and the number of all memories.
+
+        >>> new = [store.new_memory(text, user="Quin") for text in ("Quin rows.", "quin rows")]
+        >>> [outcome.action.value for outcome in await deduplicator.check_and_merge_all(new)]
+        ['add', 'replace']
 
         Raises: LedgerError; LeaseLost if the lease is no longer held. Memories that were stored
         before the error stay stored.
@@ -332,7 +345,8 @@ class MemoryDeduplicator:
         elif head.named and (adds or isinstance(decision, Question)):
             decision = head.named.decision or _add_pending(memory, head.named.conflict)
         elif isinstance(decision, Question):
-            if head.attempt <= _MOST_QUESTIONS and calls.left:
+            most = _MOST_FREE if self._model.name == OFFLINE else _MOST_QUESTIONS
+            if head.attempt <= most and calls.left:
                 return _Undecided(new, decision)
             spent = "the budget of calls is spent"
             decision = _add_pending(memory, spent if calls.left == 0 else _OTHERS_FIRST)
@@ -388,6 +402,10 @@ class MemoryDeduplicator:
         more: the stage, the model's answers and the cost so far. `on_compared` is called, in
         another thread, with the number of texts compared and the number of all texts. `on_plan` is
         called with the report of the planned first round, before the model is asked.
+
+        >>> report = await deduplicator.deduplicate_all(dry_run=True)
+        >>> report.retired
+        0
         """
         asker = Asker(self._model.name, thorough=thorough)
         batch = self._batch(asker, max_calls, on_compared)
@@ -397,7 +415,11 @@ class MemoryDeduplicator:
 
     @property
     def reads_pages(self) -> bool:
-        """Whether the model reads pages, and not only pairs and small groups."""
+        """Whether the model reads pages, and not only pairs and small groups.
+
+        >>> deduplicator.reads_pages
+        False
+        """
         return self._config.dedup_enabled and self._page_rules(Asker(self._model.name)) is not None
 
     async def read_scope(self, scope: Scope) -> DeduplicationReport | None:
@@ -407,6 +429,8 @@ class MemoryDeduplicator:
         nearest ones: the rest is for `deduplicate_all`, whose cost the user knows in advance.
         The calls of the model count as calls for new memories (`dedup_calls_per_hour`). Return None
         if none is left, if the model reads no pages, or if it may not read this scope.
+
+        >>> await deduplicator.read_scope(Scope.of_user("Rex"))  # the offline model reads no pages
         """
         private = ("is_private", True) in scope.values and not self._config.read_private
         if private or not self._hourly.left or not self.reads_pages:
@@ -418,6 +442,9 @@ class MemoryDeduplicator:
 
         Each memory that the model has not read counts once, on a page of its scope. The cost is
         zero if the model reads no pages.
+
+        >>> deduplicator.forecast().calls  # the offline model reads no pages
+        0
         """
         rules, asker = self._page_rules(Asker(self._model.name)), Asker(self._model.name)
         if rules is None:
@@ -453,6 +480,10 @@ class MemoryDeduplicator:
         groups). `asker`: who will be asked about the groups, such as a person (default: the model).
         Pages are planned only for the model. `on_compared` is called, in another thread, with the
         number of texts compared and the number of all texts.
+
+        >>> audit = await deduplicator.audit()
+        >>> audit.report.retired
+        0
         """
         batch = self._batch(asker or Asker(self._model.name), None, on_compared)
         return await batch.audit(groups, order, user)
@@ -472,6 +503,10 @@ class MemoryDeduplicator:
         `again`: deduplicate the whole store instead, as if no model had judged or read a memory
         before. Verdicts of a person still count. The result of the model's trial on test merges is
         deleted, too. The callbacks are those of `deduplicate_all`.
+
+        >>> report = await deduplicator.retry_pending()
+        >>> report.retired
+        0
         """
         asker = Asker(self._model.name, RetryPolicy.AGAIN if again else RetryPolicy.NOW)
         if again:

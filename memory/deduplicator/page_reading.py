@@ -136,9 +136,11 @@ class ScopeReading:
         # write came before the decision about the memory, or its group was dropped because it
         # shares members with a larger group.
         self._unread: set[str] = set()
-        self._planned = Counter(key for page in self.pages for key in _keys(page.members))
+        self._planned: Counter[str] = Counter()
 
     async def run(self) -> None:
+        for plan in self.pages:
+            self._planned.update(await _keys_of(plan.members))
         todo = list(self.pages)
         while todo:
             plans = todo[: self.at_once]
@@ -194,7 +196,7 @@ class ScopeReading:
                     Usage.of_failure(exc),
                 )
                 if await self.apply(decision) is None:
-                    self._unread |= _keys(members)
+                    self._unread |= await _keys_of(members)
             except ModelError as exc:
                 _log_failure(exc)
                 page.is_open = True
@@ -352,7 +354,7 @@ class ScopeReading:
         decision, page.usage = replace(decision, usage=page.usage), Usage()
         living = await self.apply(decision)
         if living is None and not part.is_final:
-            self._unread |= _keys(group.members)
+            self._unread |= await _keys_of(group.members)
         elif living is not None and decision.survivors:
             log_merges(decision)
             self._living |= dict.fromkeys(group.part.ids, living)
@@ -390,7 +392,7 @@ class ScopeReading:
         if page.is_open:
             self.left += 1
             return
-        keys = _keys(page.plan.members)
+        keys = await _keys_of(page.plan.members)
         self._planned.subtract(keys)
         read = {key for key in keys if self._planned[key] <= 0} | self._made
         await self.record(read - self._unread)
@@ -409,3 +411,7 @@ def _log_failure(exc: ModelError) -> None:
 
 def _keys(members: Iterable[Memory]) -> set[str]:
     return {one.dated_key for one in members}
+
+
+async def _keys_of(members: Sequence[Memory]) -> set[str]:
+    return await in_thread_if_long([one.content for one in members], _keys, members)

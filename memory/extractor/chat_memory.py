@@ -84,6 +84,10 @@ class ChatMemory:
     If the model reads pages, and `background_pages` is true, it reads the memories of a scope when
     24 are unread, or a minute after the last write. `on_pages`: called with the report of each such
     reading.
+
+    >>> outcome = await chat.remember("Cy has a cat.", user="Cy")
+    >>> [found.content for found in await chat.recall("Which pet?", user="Cy")]
+    ['Cy has a cat.']
     """
 
     def __init__(
@@ -129,12 +133,7 @@ class ChatMemory:
     async def reads_pages(self) -> bool:
         """Return whether a page is being read now, or is about to be.
 
-        >>> import asyncio
-        >>> from memory import open_chat_memory
-        >>> async def look() -> bool:
-        ...     async with open_chat_memory(data_dir="doc", llm_provider="offline") as memory:
-        ...         return await memory.reads_pages()
-        >>> asyncio.run(look())
+        >>> await chat.reads_pages()
         False
         """
         self._check_open()
@@ -156,6 +155,10 @@ class ChatMemory:
 
         Their memories are extracted later. A turn without an id is recognised by its position in
         `turns`, its conversation and its text.
+
+        >>> turn = Turn(speaker="Jan", text="I have a cat.", at=datetime.now(UTC))
+        >>> await chat.hear_all([turn])
+        0
 
         Raises: LedgerError; in this case, none of the turns is stored.
         """
@@ -184,6 +187,10 @@ class ChatMemory:
         `metadata`: values of your own to store with the memory. `at`: when it was said, with the
         speaker's offset (default: now). `external_id`: your own identifier for the memory.
         `expires_at`: from when it is no longer found (default: never).
+
+        >>> outcome = await chat.remember("Ann has a cat.", user="Ann")
+        >>> outcome.action.value
+        'add'
 
         Raises: InputError if a value is not valid; LedgerError.
         """
@@ -236,6 +243,10 @@ class ChatMemory:
         text asks about the past, those among the best. `as_of`: only what had been said by then and
         still held.
 
+        >>> outcome = await chat.remember("Bob has a dog.", user="Bob")
+        >>> [found.content for found in await chat.recall("Which pet?", user="Bob")]
+        ['Bob has a dog.']
+
         Raises: InputError if both `user` and `everyone` are given, or neither, or a value is not
         valid; EmbeddingError; LedgerError.
         """
@@ -281,6 +292,10 @@ class ChatMemory:
         `at`: when it was said, with the speaker's offset (default: now). `turn_id`: your own
         identifier for the turn.
 
+        >>> outcome = await chat.remember("Kim has a cat.", user="Kim")
+        >>> [found.content for found in await chat.exchange("Which pet do I have?", user="Kim")]
+        ['Kim has a cat.']
+
         Raises: InputError if a value is not valid; EmbeddingError; LedgerError.
         """
         found = await self.recall(text, user=user, k=k)
@@ -300,6 +315,11 @@ class ChatMemory:
 
         The former text is kept as a retired memory. `undo` brings it back.
 
+        >>> outcome = await chat.remember("Cat lives in Porto.", user="Cat")
+        >>> changed = await chat.update(outcome.memory.id, "Cat lives in Faro.")
+        >>> changed.content
+        'Cat lives in Faro.'
+
         Raises: MemoryNotFound; InputError if the text is empty or too long; LedgerError.
         """
         self._check_open()
@@ -310,7 +330,12 @@ class ChatMemory:
         return changed
 
     async def history(self, memory_id: str | None = None) -> Sequence[DecisionRecord]:
-        """Return the decisions about a memory, oldest first; None: all but plain additions."""
+        """Return the decisions about a memory, oldest first; None: all but plain additions.
+
+        >>> outcome = await chat.remember("Gus rows.", user="Gus")
+        >>> [record.number == outcome.number for record in await chat.history(outcome.memory.id)]
+        [True]
+        """
         self._check_open()
         return await in_thread(self._store.history, memory_id)
 
@@ -319,6 +344,12 @@ class ChatMemory:
 
         Return the undone decisions, newest first. Memories that are parted here are never joined
         again by rules or a model.
+
+        >>> first = await chat.remember("Hal has a cat.", user="Hal")
+        >>> second = await chat.remember("hal has a cat", user="Hal")  # replaces the first
+        >>> undone = await chat.undo(second.number)
+        >>> len(await chat.list(user="Hal"))
+        2
 
         Raises: CannotUndo if a later decision builds on it; LedgerError.
         """
@@ -329,6 +360,10 @@ class ChatMemory:
         """Find all near-copies in the store and join them; return a report.
 
         `dry_run`: only report what would be done; nothing changes, and no model is asked.
+
+        >>> report = await chat.clean(dry_run=True)
+        >>> report.retired
+        0
 
         Raises: LedgerError.
         """
@@ -343,6 +378,11 @@ class ChatMemory:
         Return what was extracted since the last call of this method. `on_progress` is called with
         the number of turns that are extracted and the number of all turns.
 
+        >>> found = await chat.exchange("I live in Porto.", user="Lea")
+        >>> result = await chat.settle()
+        >>> await chat.waiting()
+        0
+
         Raises: LedgerError.
         """
         self._check_open()
@@ -354,6 +394,12 @@ class ChatMemory:
         return result
 
     async def waiting(self) -> int:
+        """Return how many turns wait for extraction.
+
+        >>> result = await chat.settle()
+        >>> await chat.waiting()
+        0
+        """
         self._check_open()
         return await self._extractor.count_waiting()
 
@@ -361,6 +407,11 @@ class ChatMemory:
         """Erase a memory and the memories it was made from, permanently; return what was erased.
 
         `lineage`: also the memories that it superseded, which otherwise stay retired.
+
+        >>> outcome = await chat.remember("Dan lives in Porto.", user="Dan")
+        >>> forgotten = await chat.forget(outcome.memory.id)
+        >>> await chat.list(user="Dan")
+        []
 
         Raises: MemoryNotFound; StillStatedBy if another live memory contains the erased text;
         LedgerError.
@@ -373,6 +424,10 @@ class ChatMemory:
 
         It says which memories `forget` would have to erase; look at them first. A name, an e-mail
         address or a number of six or more digits in the description must be in each of them.
+
+        >>> outcome = await chat.remember("Eve's phone number is 5550100.", user="Eve")
+        >>> [found.content for found in await chat.matching("Eve's phone number", user="Eve")]
+        ["Eve's phone number is 5550100."]
 
         Raises: InputError if the description or the user is empty; LedgerError.
         """
@@ -392,6 +447,11 @@ class ChatMemory:
 
         Return how many live memories were erased, and whether copies remain that a person must
         delete.
+
+        >>> outcome = await chat.remember("Fay rows.", user="Fay")
+        >>> forgotten = await chat.forget_user("Fay")
+        >>> forgotten.memories
+        1
 
         Raises: LedgerError if not everything could be erased. Then call this method again.
         """
@@ -428,6 +488,10 @@ class ChatMemory:
     # Last, so that the annotations above mean the built-in list.
     async def list(self, *, user: str, limit: int | None = None) -> Sequence[Memory]:
         """Return the live memories of a user, newest first, at most `limit` (None: all).
+
+        >>> outcome = await chat.remember("Ian rows.", user="Ian")
+        >>> [found.content for found in await chat.list(user="Ian")]
+        ['Ian rows.']
 
         Raises: LedgerError.
         """

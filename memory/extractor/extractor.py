@@ -68,7 +68,13 @@ class MemoryExtractor:
     `turns_at_once`: the greatest number of turns of a conversation in one call of the model.
     `gap_s`: turns before and after a silence of more than `gap_s` seconds never share a call.
     `concurrency`: how many conversations `extract_and_store` extracts at the same time. `budget_s`:
-    seconds for one call, retries included.
+    seconds for one call, retries included. `categories`: the allowed ones, if there are any; a
+    memory with another one gets the first.
+
+    >>> from memory.assembly import build_extractor
+    >>> extractor = build_extractor(store, config, model)
+    >>> await extractor.count_waiting() >= 0
+    True
     """
 
     def __init__(
@@ -81,10 +87,13 @@ class MemoryExtractor:
         gap_s: float = 21_600.0,
         concurrency: int = 1,
         budget_s: float = 60.0,
+        categories: Sequence[str] = (),
     ) -> None:
         self._store = store
         model = completed(model)
-        self._reader = TurnReader(store, deduplicator, model, gap_s=gap_s, budget_s=budget_s)
+        self._reader = TurnReader(
+            store, deduplicator, model, gap_s=gap_s, budget_s=budget_s, categories=categories
+        )
         self.turns_at_once = turns_at_once
         self._gap_s = gap_s
         self._concurrency = concurrency

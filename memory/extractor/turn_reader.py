@@ -79,12 +79,14 @@ class TurnReader:
         *,
         gap_s: float,
         budget_s: float,
+        categories: Sequence[str] = (),
     ) -> None:
         self._store = store
         self._deduplicator = deduplicator
         self._model = model
         self._gap_s = gap_s
         self._budget_s = budget_s
+        self._categories = categories
 
     async def read(self, chunk: Sequence[PendingTurn], lease: Lease) -> TurnsRead:
         """Extract memories from turns of one conversation, and store them.
@@ -349,7 +351,9 @@ class TurnReader:
         )
 
     def _memory(self, kept: PendingTurn, candidate: Candidate, position: int) -> Memory:
-        turn = kept.turn
+        turn, category = kept.turn, candidate.category
+        if self._categories and category not in self._categories:
+            category = self._categories[0]
         metadata: dict[str, JsonValue] = {"conversation": turn.conversation, "turn": kept.name}
         owner = turn.speaker
         if isinstance(candidate, KeptCandidate):
@@ -361,7 +365,7 @@ class TurnReader:
             external_id=name_of_candidate(turn.conversation, kept.name, position),
             content=candidate.content,
             user=owner,
-            category=candidate.category,
+            category=category,
             intensity=candidate.intensity,
             timestamp=turn.at,
             metadata=metadata,

@@ -88,6 +88,9 @@ class Reading(Frozen):
 
     `kind_keys` are metadata keys that keep rows apart, in addition to those that `keeps_apart`
     knows. `across` are keys that do not keep rows apart, although it knows them.
+
+    >>> Reading(text_key="note", user_key="owner").text_key
+    'note'
     """
 
     text_key: str | None = None

@@ -122,7 +122,8 @@ def _stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, list[Row]]:
     alive = reader.memories.living_ids(retired)
     found: dict[str, list[Row]] = {row.memory.id: [] for row in rows}
     for name, end in alive.items():
-        found[end].append(retired[name])
+        if end in found:
+            found[end].append(retired[name])
     return {name: its for name, its in found.items() if its}
 
 

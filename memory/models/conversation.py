@@ -34,7 +34,11 @@ def _number_as_name(value: object) -> object:
 
 
 class Turn(Checked):
-    """One message of a conversation, said by a person or by the bot."""
+    """One message of a conversation, said by a person or by the bot.
+
+    >>> Turn(speaker="Mia", text="I have a cat.", at=datetime.now(UTC)).speaker
+    'Mia'
+    """
 
     speaker: Name
     text: Annotated[Cleaned, Field(max_length=MAX_CONTENT)]

@@ -344,6 +344,10 @@ class Outcome:
     `number`: the number of the decision in the ledger, which `undo` takes; 0 if nothing was
     decided, because the memory was already stored. `retired`: the memories that another one
     replaces since this decision.
+
+    >>> outcome = memories.remember("Otto rows.", user="Otto")
+    >>> outcome.action.value, outcome.memory.content, outcome.retired
+    ('add', 'Otto rows.', ())
     """
 
     memory: Memory

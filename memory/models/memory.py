@@ -186,7 +186,12 @@ def _periods(
 
 
 class Memory(Checked):
-    """A short text that states something worth remembering, with its user and its time."""
+    """A short text that states something worth remembering, with its user and its time.
+
+    >>> now = datetime.now(UTC)
+    >>> Memory(content="Mia rows.", user="Mia", tags=("sport",), timestamp=now).tags
+    ('sport',)
+    """
 
     id: str = Field(default_factory=new_memory_id, pattern=r"^mem_[0-9a-f]{12}$")
     external_id: Name | None = None
@@ -269,6 +274,10 @@ class Recalled(Memory):
     `also`: other memories that state the same and are not shown on their own. `newer`: the id of a
     newer memory, by which this one may be outdated. `until`: when a superseded memory ceased to
     hold; None if it is live.
+
+    >>> outcome = memories.remember("Ray rows.", user="Ray")
+    >>> [(found.content, found.until) for found in memories.recall("rows", user="Ray")]
+    [('Ray rows.', None)]
     """
 
     score: float
@@ -288,6 +297,20 @@ class Embedded:
 
     memory: Memory
     vector: Vector | None
+
+
+@dataclass(frozen=True)
+class Collapsed:
+    """One of the texts that `collapse` returns. Positions are those in the given list, from 0.
+
+    `also`: the positions of texts that `text` states too. `contradicts`: those of returned texts
+    that say otherwise in one place.
+    """
+
+    text: str
+    position: int
+    also: tuple[int, ...] = ()
+    contradicts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -362,6 +385,9 @@ class Scope:
 
     `values` holds (field name, value) pairs. Only memories of one scope are compared with each
     other.
+
+    >>> Scope.of_user("Mia") == Scope.of_user("Ben")
+    False
     """
 
     values: tuple[tuple[str, str | bool | None], ...]

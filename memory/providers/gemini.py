@@ -14,6 +14,7 @@ from pydantic import BaseModel, SecretStr
 from memory.config import LLMConfig
 from memory.errors import ModelError
 from memory.models import Usage
+from memory.providers import prompts
 from memory.providers.remote import (
     Called,
     RawAnswer,
@@ -32,8 +33,11 @@ _MAX_OUTPUT_TOKENS = 8_192
 class GeminiModel(RemoteModel):
     holds_to_schemas = True
 
-    def __init__(self, api_key: SecretStr, config: LLMConfig) -> None:
-        super().__init__(_called(config.model or DEFAULT_MODEL, "llm.model"), config)
+    def __init__(
+        self, api_key: SecretStr, config: LLMConfig, extract_prompt: str = prompts.EXTRACT
+    ) -> None:
+        called = _called(config.model or DEFAULT_MODEL, "llm.model")
+        super().__init__(called, config, extract_prompt)
         self._api_key = api_key
         self._clients: OfEachLoop[tuple[genai.Client, httpx2.AsyncClient]] = OfEachLoop()
 

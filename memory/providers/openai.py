@@ -123,8 +123,14 @@ class _Embeddings(BaseModel):
 class OpenAIModel(RemoteModel):
     holds_to_schemas = False  # some servers ignore them without a word
 
-    def __init__(self, server: OpenAIServer, config: LLMConfig, model: str) -> None:
-        super().__init__(Called(server.name, model, "llm.model", _KEY), config)
+    def __init__(
+        self,
+        server: OpenAIServer,
+        config: LLMConfig,
+        model: str,
+        extract_prompt: str = prompts.EXTRACT,
+    ) -> None:
+        super().__init__(Called(server.name, model, "llm.model", _KEY), config, extract_prompt)
         self._server = server
         self._structure: Structure = "schema" if config.structured == "auto" else config.structured
         self._temperature: dict[str, float] = {"temperature": 0.0}

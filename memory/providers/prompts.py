@@ -135,6 +135,11 @@ No memory is in two groups.
 
 {_DATA_ONLY}"""
 
+_CATEGORIES = """\
+- category: fact, opinion, event (what happened or will happen to somebody; a plan is an event), or
+  interaction (what passes between the speakers themselves: advice taken, a promise, a quarrel).
+"""
+
 EXTRACT = f"""\
 You extract memories from a conversation: facts, opinions, plans and events that will still matter
 weeks from now. Greetings, small talk ("I'll let you know"), praise and questions are not memories,
@@ -159,9 +164,7 @@ For each memory, provide:
   Aim for 1-3 sentences rather than fragments.
 - user: One of the speakers, by the name the conversation gives: for a plan that they share, the
   one who tells it; else the person it is about.
-- category: fact, opinion, event (what happened or will happen to somebody; a plan is an event), or
-  interaction (what passes between the speakers themselves: advice taken, a promise, a quarrel).
-- intensity: How much it matters to them, from 0.0 to 1.0.
+{_CATEGORIES}- intensity: How much it matters to them, from 0.0 to 1.0.
 - turns: The numbers of the turns that say it.
 - replaces, merged: See below; most memories have none.
 
@@ -185,8 +188,8 @@ say more or something newer about it, give the memory with:
   Begin with the words of the remembered ones and work in what is new. It keeps every name, number,
   date, place, reason and feeling of each, adds nothing, and where they contradict, says what is
   newer; what that made past may be shortened, and a plan that was carried out is told as what
-  happened. It will stand under the day of these turns, so it
-  tells a remembered "yesterday" as the date that "when" gives. What it cannot hold, do not replace.
+  happened. It will stand under the day of these turns, so it tells a remembered "yesterday" as the
+  date that "when" gives. What it cannot hold, do not replace.
   If a remembered memory tells two things already, or is longer than 300 characters, do not make it
   longer: replace nothing, and tell in "content" only what is new.
 - ends: The numbers of remembered memories of the same user of which nothing holds any more because
@@ -216,10 +219,12 @@ where, why, how sure, and whether it is so or not. Answer for each number once, 
 plain words, both empty if the text may replace its memories:
 - "lost": what somebody who reads only the text would not learn, although a memory states it, no
   NEWER memory of that merge says otherwise in its place, and somebody could ask for it weeks later:
-  a name, number, time, place, reason, feeling, result, condition, or how something is or was done
-  ("badly", "by hand"). A detail of an older memory is lost even if a newer one tells the same more
-  vaguely. What follows from the rest of the text, or only decorates it ("really", "in her
-  planner"), is not lost, nor is a plan of which the text tells what became, with its details.
+  a name, number, time, place, reason, feeling, result, condition, or the manner or quality that
+  tells this one from another ("by hand", "badly", "a skilled player", "ready to throw"), but not
+  what only stresses or decorates it ("really", "in her planner"). A newer memory that is vaguer
+  corrects nothing: an older one's detail is lost if the text drops it, and right if the text keeps
+  it. What follows from the rest of the text is not lost, nor is a plan of which the text tells what
+  became, with its details.
 - "added": what the text states and no memory of that merge states: another number, time, place,
   degree or reason, somebody else doing it, a "not" or "maybe" that came or went, or two things made
   one that may be two (a ring and "the gift", unless a memory says that they are the same).
@@ -330,6 +335,23 @@ def rereading_question(merges: Sequence[ProposedMerge]) -> str:
 
 def _in_short(values: list[object]) -> object:
     return values if len(values) > 1 else values[0]
+
+
+def extraction_prompt(instructions: str, categories: Sequence[str]) -> str:
+    """Return `EXTRACT` with the instructions of who runs the bot, and with their categories.
+
+    >>> extraction_prompt("", ()) == EXTRACT
+    True
+    """
+    prompt = EXTRACT
+    if categories:
+        prompt = prompt.replace(
+            _CATEGORIES, f"- category: One of {json.dumps(list(categories), ensure_ascii=False)}.\n"
+        )
+    if instructions:
+        rules = f"What those who run this bot want, before all other rules:\n{instructions}\n\n"
+        prompt = prompt.replace(_DATA_ONLY, rules + _DATA_ONLY)
+    return prompt
 
 
 def extraction_question(

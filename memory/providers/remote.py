@@ -171,14 +171,18 @@ class RemoteModel(ABC):
     Its methods raise ModelError. A subclass implements `ask_once` and `aclose`.
 
     `holds_to_schemas` says whether the server makes answers match the JSON schema. If it does not,
-    a question with a malformed answer is asked once more.
+    a question with a malformed answer is asked once more. `extract_prompt` tells the model how to
+    extract memories.
     """
 
     page_size = 48
     holds_to_schemas: ClassVar[bool]
 
-    def __init__(self, called: Called, config: LLMConfig) -> None:
+    def __init__(
+        self, called: Called, config: LLMConfig, extract_prompt: str = prompts.EXTRACT
+    ) -> None:
         self.name = called.model
+        self._extract_prompt = extract_prompt
         self.called = called
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self._config = config
@@ -225,7 +229,7 @@ class RemoteModel(ABC):
         texts = [*(turn.text for turn in (*turns, *context)), *_texts(remembered)]
         write = prompts.extraction_question
         return await self._answer(
-            prompts.EXTRACT,
+            self._extract_prompt,
             await in_thread_if_long(texts, write, turns, context, remembered),
             prompts.FoundAll,
             prompts.read_extraction,

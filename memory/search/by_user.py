@@ -29,6 +29,9 @@ _SAMPLE = 2_000
 _OVERSAMPLING = 4
 _MIXED = "its vectors have different dimensions", "run `memory-dedup doctor`"
 
+_MARGIN = 0.001
+"""More than a product of unit vectors in float32 can be wrong by."""
+
 
 class LiveVectors:
     """The vectors of all live memories in the scope `owner`, as a matrix that is changed in place.
@@ -111,7 +114,10 @@ class LiveVectors:
                 raise IndexFault(*_MIXED) from exc
 
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
-        """Return the ids of each query's `k` nearest memories in its scope, nearest first."""
+        """Return the ids of each query's `k` nearest memories in its scope, nearest first.
+
+        Those that are surely below the query's `min_cosine` are left out.
+        """
         by_scope: dict[Scope, list[int]] = {}
         for position, query in enumerate(queries):
             by_scope.setdefault(query.scope, []).append(position)
@@ -132,8 +138,10 @@ class LiveVectors:
                     else:
                         products = multiplied(matrix, vectors[0])[None, rows]
                     for position, scores in zip(batch, products, strict=True):
-                        best = best_of(scores, queries[position].k)
-                        found[position] = [self._ids[row] for row in likely[best]]
+                        query = queries[position]
+                        best = best_of(scores, query.k)
+                        near = scores[best] >= query.min_cosine - _MARGIN
+                        found[position] = [self._ids[row] for row in likely[best[near]]]
         return found
 
     def _likely(self, query: Query, rows: Ints) -> Ints:

@@ -81,6 +81,10 @@ class MemoryStore:
 
     A store may be shared between threads. Use it as a context manager, or call `close`. Methods
     that use vectors raise EmbedderMismatch if the ledger's vectors come from another embedder.
+
+    >>> added = store.add(store.new_memory("Sue rows.", user="Sue"))
+    >>> store.get(added.id).content
+    'Sue rows.'
     """
 
     def __init__(
@@ -143,7 +147,12 @@ class MemoryStore:
         self.close()
 
     def backlog(self) -> tuple[int, int]:
-        """Return how many decisions wait for a model, and how many turns wait for extraction."""
+        """Return how many decisions wait for a model, and how many turns wait for extraction.
+
+        >>> decisions, turns = store.backlog()
+        >>> decisions
+        0
+        """
         with self.ledger.reading() as reader:
             return reader.decisions.count_pending(), reader.turns.count_waiting()
 
@@ -153,18 +162,35 @@ class MemoryStore:
         return memory.expires_at is not None and memory.expires_at <= self.clock()
 
     def get(self, memory_id: str) -> Memory | None:
+        """Return a live memory, or None.
+
+        >>> added = store.add(store.new_memory("Gil rows.", user="Gil"))
+        >>> store.get(added.id).content
+        'Gil rows.'
+        """
         expire(self.ledger, self.clock())
         with self.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
         return row.memory if row is not None and row.live else None
 
     def memories(self) -> Iterator[Memory]:
-        """Yield all live memories in the order in which they were stored."""
+        """Yield all live memories in the order in which they were stored.
+
+        >>> added = store.add(store.new_memory("Ivo rows.", user="Ivo"))
+        >>> [memory.content for memory in store.memories() if memory.user == "Ivo"]
+        ['Ivo rows.']
+        """
         with self.ledger.reading() as reader:
             live = (row.memory for row in reader.memories.live())
             yield from (one for one in live if not self._is_over(one))
 
     def counts(self) -> Counts:
+        """Return how many memories there are, by their state.
+
+        >>> added = store.add(store.new_memory("Dora rows.", user="Dora"))
+        >>> store.counts().live > 0
+        True
+        """
         with self.ledger.reading() as reader:
             return reader.counts()
 
@@ -172,6 +198,10 @@ class MemoryStore:
         """Return the decisions about a memory, oldest first.
 
         If `memory_id` is None, return all decisions except those that only added a memory.
+
+        >>> added = store.add(store.new_memory("Hue rows.", user="Hue"))
+        >>> len(store.history(added.id))
+        1
         """
         with self.ledger.reading() as reader:
             if memory_id is None:
@@ -194,6 +224,10 @@ class MemoryStore:
         about. `before`: an earlier snapshot; only memories and vectors written after it are read.
         `whole_lineage`: if true, `Snapshot.ancestors` has the keys of all texts that a memory has
         replaced; if false, only the keys of the texts from which the memory was merged.
+
+        >>> added = store.add(store.new_memory("Max rows.", user="Max"))
+        >>> [row.memory.content for row in store.snapshot(scope=Scope.of_user("Max")).rows]
+        ['Max rows.']
         """
         expire(self.ledger, self.clock())
         with self.ledger.reading() as reader:
@@ -239,6 +273,10 @@ class MemoryStore:
         one that superseded it; None: if the query asks about the past, those among the best.
         `as_of`: only what had been said by then and still held.
 
+        >>> added = store.add(store.new_memory("Leo rows.", user="Leo"))
+        >>> [hit.memory.content for hit in store.search("rowing", user="Leo")]
+        ['Leo rows.']
+
         Raises: InputError if none or several of the three are given; EmbeddingError.
         """
         if (user is not None) + (scope is not None) + everyone != 1:
@@ -283,6 +321,10 @@ class MemoryStore:
         is empty, or if no similarity reaches `threshold`. If the embedder fails, only a memory with
         the same text is found.
 
+        >>> added = store.add(store.new_memory("Eli rows.", user="Eli"))
+        >>> store.find_similar("eli rows", user="Eli").memory.content
+        'Eli rows.'
+
         Raises: LedgerError; EmbedderMismatch.
         """
         if not clean(content):
@@ -308,6 +350,9 @@ class MemoryStore:
         """Embed new memories and search for what may be near them; return an item for each.
 
         No transaction is open during the search. A memory may be given several times.
+
+        >>> store.prepare([], Nearby(4, 0.9))
+        []
 
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
@@ -350,13 +395,21 @@ class MemoryStore:
     # --- writing ---
 
     def new_memory(self, content: str, *, user: str | None = None) -> Memory:
-        """Return a memory with a new id and the current time, without storing it."""
+        """Return a memory with a new id and the current time, without storing it.
+
+        >>> store.new_memory("Joe rows.", user="Joe").user
+        'Joe'
+        """
         return Memory(id=self.new_id(), content=content, user=user, timestamp=self.now())
 
     def add(self, memory: Memory) -> Memory:
         """Store a memory without comparing it with similar ones, and return it as stored.
 
         If it was stored before, return the stored memory or its live successor.
+
+        >>> added = store.add(store.new_memory("Abe rows.", user="Abe"))
+        >>> added.content
+        'Abe rows.'
         """
         new = [NewMemory(one.memory, one.vector) for one in self.embeddings.embed([memory])]
         [outcome] = self.write(new, Nearby(0, 1.0), _as_it_is)
@@ -367,6 +420,9 @@ class MemoryStore:
 
         Return how many of them were not stored before. `run`: the name of the batch or import under
         which the decisions are recorded; None if they belong to none.
+
+        >>> store.add_batch([store.new_memory("Bea rows.", user="Bea")])
+        1
         """
         return sum(one is None for one in self._add_all(memories, run))
 
@@ -415,6 +471,9 @@ class MemoryStore:
         `nearby`: what was given to `prepare`. `arrivals`: needed if the memories are written in
         several calls. `answered`: the decision about the first memory, if it is made already.
         `run`: the name of the batch or import that the decisions are recorded under.
+
+        >>> store.write([], Nearby(4, 0.9), lambda new: None)
+        []
 
         Raises: LeaseLost if `lease` is given but no longer held; nothing is stored then.
         """
@@ -508,6 +567,11 @@ class MemoryStore:
         """Apply a decision if its condition still holds; else change nothing, return a Conflict.
 
         `run`, `lease`: as for `write`.
+
+        >>> from memory.models import Action, Decision
+        >>> added = store.add(store.new_memory("Cleo rows.", user="Cleo"))
+        >>> store.apply(Decision(Action.KEEP_BOTH, "kept", (added,))).action.value
+        'keep_both'
         """
         return self.apply_all([decision], run=run, lease=lease)[0]
 
@@ -517,6 +581,9 @@ class MemoryStore:
         """Apply decisions in order and in one transaction; return an item for each.
 
         Each decision is applied if its condition holds after the decisions before it.
+
+        >>> store.apply_all([])
+        []
         """
         has_survivors = any(one.survivors for one in decisions)
         made = self.applier.vectors_of_made(decisions) if has_survivors else {}
@@ -545,6 +612,12 @@ class MemoryStore:
         `keep_apart`: whether memories joined by an undone decision are recorded as distinct. The
         record counts as a person's verdict, so no batch joins these memories again.
 
+        >>> added = store.add(store.new_memory("Nat rows.", user="Nat"))
+        >>> store.update(added.id, "Nat runs.")
+        >>> undone = store.undo(store.history(added.id)[-1].number)
+        >>> store.get(added.id).content
+        'Nat rows.'
+
         Raises: CannotUndo if any part cannot be undone; nothing is undone then.
         """
         with self.ledger.writing() as writer:
@@ -560,6 +633,11 @@ class MemoryStore:
         ledger may still hold the memories' texts. The first two are cleared later. A person
         must delete the copies; `set_aside` has their paths. `remaining` names the live memories
         that state the same.
+
+        >>> added = store.add(store.new_memory("Flo rows.", user="Flo"))
+        >>> forgotten = store.forget(added.id)
+        >>> store.get(added.id) is None
+        True
 
         Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
         """
@@ -592,6 +670,9 @@ class MemoryStore:
         """Erase what the search index and the database's files still hold of forgotten memories.
 
         Return whether both are free of forgotten memories afterwards.
+
+        >>> store.scrub()
+        True
         """
         return scrub(self.ledger, self.index)
 

@@ -150,9 +150,9 @@ _OPENS = re.compile(r"(?:^|[.!?]\s+)$")
 
 def _english(text: str, period: Period) -> str:
     """Return the date with its preposition; "" if the words are no adverb, as in "today's"."""
-    before = text[: period.start]
-    word = before[-_LONGEST_WORD:-1].split(" ")[-1].lower() if before.endswith(" ") else ""
-    if word in _NOT_AFTER or word in _ROUGHLY or _NOT_BEFORE(text[period.end :]):
+    before = text[max(0, period.start - _LONGEST_WORD) : period.start]
+    word = before[:-1].split(" ")[-1].lower() if before.endswith(" ") else ""
+    if word in _NOT_AFTER or word in _ROUGHLY or _NOT_BEFORE(text, period.end):
         return ""
     if period.role not in (Role.AT, Role.START) or period.grain is Grain.HOUR:
         return ""

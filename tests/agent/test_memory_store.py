@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from memory.agent.consolidation import ConsolidationEngine
 from memory.agent.memory_store import AgentMemory, MemorySearchResult
-from memory.errors import CannotUndo, InputError, MemoryNotFound, StillStatedBy
+from memory.errors import CannotUndo, ChangedMeanwhile, InputError, MemoryNotFound, StillStatedBy
 from memory.ledger import REVERSIBLE, Ledger
-from memory.models import INVERSE_LINK, Memory, Rules, SearchResult
+from memory.models import INVERSE_LINK, Memory, Rules, SearchResult, Vectors
 from memory.store import MemoryStore, forget_user
 from tests.doubles import PlacedEmbedder, ticking
 
@@ -316,7 +316,7 @@ def test_an_episode_spans_the_time_of_its_memories(agent: AgentMemory) -> None:
 
 def test_a_link_is_seen_from_both_ends_with_its_inverse_type(agent: AgentMemory) -> None:
     cause, effect = save(agent, "rain"), save(agent, "a wet street")
-    assert run(agent.link_memories(effect.id, cause.id, "caused_by", "of course"))
+    assert run(agent.link_memories(effect.id, cause.id, "caused_by", "of course")).created
     seen = [run(agent.get_by_id(one.id)) for one in (effect, cause)]
     assert [one.linked_ids[0].link_type for one in seen if one] == ["caused_by", "leads_to"]
     assert [one.linked_ids[0].note for one in seen if one] == ["of course"] * 2
@@ -392,6 +392,27 @@ def test_an_unknown_id_cannot_be_linked_merged_or_corrected(agent: AgentMemory) 
             run(attempt)
     with pytest.raises(InputError, match="itself"):
         run(agent.link_memories(a.id, a.id))
+
+
+def test_a_correction_that_another_write_outruns_changes_nothing(ledger: Ledger) -> None:
+    class Outrun(PlacedEmbedder):
+        """While the corrected text is embedded, another process updates the memory."""
+
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            if "three cats" in texts[0]:
+                other.update(old.id, "Mia has two cats.")
+            return super().embed(texts)
+
+    with (
+        MemoryStore(ledger, Outrun(), clock=ticking()) as store,
+        MemoryStore(ledger, PlacedEmbedder(), clock=ticking()) as other,
+    ):
+        agent = AgentMemory(store)
+        old = save(agent, "Mia has a cat.")
+        with pytest.raises(ChangedMeanwhile, match="recall") as caught:
+            save(agent, "Mia has three cats.", replaces=old.id)
+        assert not isinstance(caught.value, InputError)
+        assert [one.content for one in store.memories()] == ["Mia has two cats."]
 
 
 OPERATIONS = st.lists(

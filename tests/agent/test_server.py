@@ -411,6 +411,15 @@ def test_a_link_is_made_once_and_takes_a_new_type(placed: Agent) -> None:
     assert told == f"Already linked, now {b} -> {a} (caused_by)."
 
 
+def test_a_link_to_a_merged_memory_leads_to_its_successor_and_names_it(placed: Agent) -> None:
+    kept, gone = placed.remember("A spark."), placed.remember("A dry field.")
+    other = placed.remember("A fire.")
+    placed.says("merge_memories", keep_id=kept, remove_id=gone)
+    told = placed.says("link_memories", source_id=gone, target_id=other)
+    assert told == f"Linked {kept} -> {other} (related). {gone} was merged into {kept}."
+    assert "itself" in placed.refuses("link_memories", source_id=gone, target_id=kept)
+
+
 # --- bad input ------------------------------------------------------------------------------------
 
 EMPTY: dict[str, Any] = {}
@@ -523,7 +532,7 @@ def test_a_server_of_one_user_keeps_to_that_user(folder: Path, placed: Agent) ->
 
 # --- what clients see -----------------------------------------------------------------------------
 
-MOST_TOKENS = 1_500
+MOST_TOKENS = 1_600
 """Of the names, descriptions and arguments of all tools, which a model reads with every question.
 
 An estimate: the tokens of WordLlama's tokenizer (Llama 2's, which counts JSON high) of the JSON.
@@ -573,7 +582,7 @@ def test_every_tool_says_what_it_takes_gives_and_does(placed: Agent) -> None:
         "forget", "merge_memories",
     }  # fmt: skip
     assert tools["forget"].input_schema["required"] == ["memory_id"]
-    assert list(tools["forget"].input_schema["properties"]) == ["memory_id"]
+    assert list(tools["forget"].input_schema["properties"]) == ["memory_id", "lineage"]
 
 
 # --- the process ----------------------------------------------------------------------------------

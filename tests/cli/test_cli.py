@@ -1157,6 +1157,9 @@ def test_conflicts_lists_what_may_be_outdated_and_takes_an_answer(run: Run, tmp_
     assert [(hit["id"], hit["newer"]) for hit in hits] == [(ids[1], None), (ids[0], ids[1])]
     assert "undo" in run("memory-dedup", "conflicts", *ids, "--holds", "newer").stderr
     assert json.loads(run("memory-dedup", "conflicts", "--json").stdout) == []
+    before = ("memory-dedup", "recall", "Where did Ada live before?", "--user", "Ada")
+    assert "held until 2026-03-05" in run(*before).stdout
+    assert json.loads(run(*before, "--json").stdout)[1]["until"].startswith("2026-03-05")
     text = run("memory-dedup", "export").stdout
     assert [json.loads(line).get("superseded_by") for line in text.splitlines()] == [None, ids[1]]
     (tmp_path / "out.jsonl").write_text(text, encoding="utf-8")

@@ -611,6 +611,26 @@ def test_a_memory_that_came_meanwhile_is_decided_again(
     assert "decided again" in caplog.text
 
 
+@pytest.mark.parametrize(("name", "pending"), [("offline", False), ("scripted", True)])
+def test_a_free_question_is_asked_until_no_other_write_comes_first(
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, name: str, pending: bool
+) -> None:
+    """Two imports side by side left questions that waited for a model, though there was none."""
+    embedder.place(CAT)
+    rivals = [embedder.place(f"Mia has {n} tabby cats.", 0.92, CAT) for n in range(2, 6)]
+
+    def rival_comes(_question: Question) -> Verdict:
+        if rivals:
+            store.add(make_memory(rivals.pop()))
+        return Verdict(reason="different")
+
+    model = ScriptedModel(*[rival_comes] * 5)
+    model.name = name
+    store.add(make_memory(embedder.place(TABBY, 0.92, CAT)))
+    write(MemoryDeduplicator(store, model), make_memory(CAT))
+    assert store.counts().pending == pending
+
+
 # --- log lines --------------------------------------------------------------------------------
 
 

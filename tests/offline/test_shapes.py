@@ -20,7 +20,7 @@ from memory.text import identity, normalise, tokens
 ONCE_SLOW = (
     "passive", "names of", "of numbers", "gave", "superscripts", "upper case", "sentences",
     "conditions", "spanish", "spanish clauses", "french", "russian", "chinese", "korean",
-    "numbered list", "base64", "negations",
+    "numbered list", "base64", "negations", "relative days",
 )  # fmt: skip
 
 

@@ -324,3 +324,19 @@ def test_vectors_of_different_dimensions_are_a_fault(
         writer.vectors.put({text_key("odd"): np.ones(1, np.float32)})
     with pytest.raises(IndexFault, match="different dimensions"):
         ids(VectorsByUser(ledger, PLENTY), Query(unit(rng), MIA, 1))
+
+
+def test_what_is_surely_below_the_least_cosine_is_left_out(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
+    """Most new memories have none near them, and then no row of a stored one is read."""
+    write(ledger, rng, 40)
+    vectors, vector = VectorsByUser(ledger, PLENTY), unit(rng)
+    every = ids(vectors, Query(vector, MIA, 40))
+    assert every is not None
+    with ledger.reading() as reader:
+        known = reader.vectors.of([text_key(row.memory.content) for row in reader.memories.live()])
+        rows = reader.memories.rows(every)
+    cosines = [float(known[rows[name].text_key] @ vector) for name in every]
+    least = (cosines[6] + cosines[7]) / 2
+    assert ids(vectors, Query(vector, MIA, 40, least)) == every[:7]
