@@ -66,7 +66,7 @@ class LoopbackServer(Generic[AskedT]):
         self.asked: list[AskedT] = []
         self.reader: Callable[[AskedT], str | None] | None = None
         self.read: list[AskedT] = []
-        self._request = request
+        self.request = request
         self._said = said
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -82,7 +82,7 @@ class LoopbackServer(Generic[AskedT]):
             def do_POST(self) -> None:
                 length = int(self.headers["content-length"] or 0)
                 body = json.loads(self.rfile.read(length))
-                asked = server._request(self.path, dict(self.headers), body)
+                asked = server.request(self.path, dict(self.headers), body)
                 server.answer(asked, self)
 
             def log_message(self, *_: object) -> None:

@@ -237,3 +237,32 @@ def test_the_public_names_are_there() -> None:
 def test_the_package_has_few_names() -> None:
     listed = (ROOT / "memory" / "__init__.pyi").read_text(encoding="utf-8")
     assert 1 <= len(re.findall(r"^from .* import ", listed, re.MULTILINE)) <= MOST_NAMES
+
+
+FOREIGN = {"_asdict", "_data", "_exit", "_run_exitfuncs", "_shutdown"}
+"""Private names of others that tests use: of `os`, `threading`, and LangGraph's own store."""
+
+
+def test_tests_use_no_private_name_of_an_object() -> None:
+    used = {
+        f"{path.relative_to(ROOT)}:{line}": name
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line, name in private_names(ast.parse(path.read_text(encoding="utf-8")))
+        if name not in FOREIGN
+    }
+    assert used == {}
+
+
+def private_names(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield lines and names: private attributes of others, and private names that are patched."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls"):
+            names = [node.attr]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            (".setattr", ".object")
+        ):
+            texts = (one.value for one in node.args if isinstance(one, ast.Constant))
+            names = [text.rpartition(".")[2] for text in texts if isinstance(text, str)]
+        else:
+            continue
+        yield from ((node.lineno, name) for name in names if re.match("_[^_]", name))

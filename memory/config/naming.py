@@ -18,7 +18,7 @@ import platformdirs
 from memory.config.settings import Config
 from memory.errors import UnnamedFile
 
-_PACKAGE = Path(__file__).parents[2]
+PACKAGE = Path(__file__).parents[2]
 KeyPath = tuple[str, ...]
 
 
@@ -69,7 +69,7 @@ def _risky(config: Config) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _is_in_own_folder(file: Path) -> bool:
-    return file.absolute().parent == _PACKAGE and (_PACKAGE / "orchestrator.py").is_file()
+    return file.absolute().parent == PACKAGE and (PACKAGE / "orchestrator.py").is_file()
 
 
 def _name(file: Path) -> str:

@@ -83,7 +83,7 @@ def test_an_approval_is_kept_for_this_file_and_this_host(
 def test_the_folder_of_the_orchestrator_counts_as_named(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(naming, "_PACKAGE", here)
+    monkeypatch.setattr(naming, "PACKAGE", here)
     written(here, OF_SERVER)
     with pytest.raises(UnnamedFile):
         load_config(None, {})

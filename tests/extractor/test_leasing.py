@@ -44,8 +44,8 @@ def held(ledger: Ledger, lease: Lease) -> bool:
 
 def ends_at(ledger: Ledger, lease: Lease) -> float:
     query = sa.text("SELECT expires_at FROM leases WHERE token = :token")
-    with ledger.reading() as reader:
-        return float(reader._connection.scalar(query, {"token": lease.token}) or 0.0)
+    with ledger.database.reading() as connection:
+        return float(connection.scalar(query, {"token": lease.token}) or 0.0)
 
 
 def test_a_lease_is_held_by_one_until_it_runs_out(shared: Ledger) -> None:

@@ -109,8 +109,8 @@ def test_no_statement_of_a_write_reads_a_whole_table(
 
 def whole_tables(store: MemoryStore, statement: str, values: Any) -> set[str]:
     """The tables that SQLite reads from end to end; a LIMIT may stop it long before."""
-    with store.ledger.reading() as reader:
-        plan = reader._connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+    with store.ledger.database.reading() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
         steps = [row[3].split() for row in plan]
     return {step[1] for step in steps if step[0] == "SCAN"} - {"json_each"}
 
@@ -136,8 +136,8 @@ def test_some_indexes_have_only_the_rows_that_are_looked_for(empty_url: str) -> 
     column = "indexdef" if table == "pg_indexes" else "sql"
     name = "indexname" if table == "pg_indexes" else "name"
     query = f"SELECT {name}, {column} FROM {table} WHERE {name} LIKE 'ix\\_%' ESCAPE '\\'"
-    with Ledger.create(empty_url) as ledger, ledger.reading() as reader:
-        made = {row[0]: row[1] for row in reader._connection.execute(sa.text(query))}
+    with Ledger.create(empty_url) as ledger, ledger.database.reading() as connection:
+        made = {row[0]: row[1] for row in connection.execute(sa.text(query))}
     partial = {name for name, statement in made.items() if " WHERE " in statement}
     assert partial == {"ix_decisions_by_person", "ix_memories_expires_at", "ix_turns_told"}
 

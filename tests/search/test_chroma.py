@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import signal
 import sys
 from collections.abc import Iterator
@@ -167,7 +168,7 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(process, "_received", interrupted)
+        patched.setattr(pickle, "load", interrupted)
         with pytest.raises(KeyboardInterrupt):
             process.list_collections()
     with pytest.raises(IndexFault, match="closed"):

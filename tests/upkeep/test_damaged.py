@@ -47,8 +47,8 @@ def test_a_value_that_was_never_written_names_its_row_and_what_to_do(
     store: MemoryStore, make_memory: MakeMemory, column: str, value: str
 ) -> None:
     kept = store.add(make_memory("Mia sails."))
-    with store.ledger.writing() as writer:
-        writer._connection.exec_driver_sql(f"UPDATE memories SET {column} = ?", (value,))
+    with store.ledger.database.writing() as connection:
+        connection.exec_driver_sql(f"UPDATE memories SET {column} = ?", (value,))
     for look in (lambda: list(store.memories()), lambda: examine(store)):
         with pytest.raises(LedgerError, match=f"{kept.id}.*restore a backup"):
             look()

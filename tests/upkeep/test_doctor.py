@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,6 @@ from memory.ledger import Ledger
 from memory.models import Action, Decision, Outcome, Survivor
 from memory.search import EmbeddedChroma
 from memory.store import MemoryStore
-from memory.text import Token
 from memory.upkeep.doctor import examine, mend
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
@@ -84,12 +83,12 @@ def test_memories_whose_text_makes_a_rule_fail_are_counted(
     healthy: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsing = sys.modules["memory.coverage.parse"]
-    words = parsing._words
+    tokens = parsing.tokens
 
-    def failing(found: Sequence[Token]) -> object:
-        return words(found) if any("sails" in token.surface for token in found) else found[99]
+    def failing(text: str) -> object:
+        return tokens(text) if "sails" in text else tokens(text)[99]
 
-    monkeypatch.setattr(parsing, "_words", failing)
+    monkeypatch.setattr(parsing, "tokens", failing)
     parsing.parse.cache_clear()
     [finding] = examine(healthy)
     dives = next(one for one in healthy.memories() if "dives" in one.content)
