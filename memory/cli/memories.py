@@ -20,6 +20,7 @@ from memory.cli.shell import (
     ReportFile,
     confirm,
     err,
+    excerpt,
     grid,
     members_view,
     save_report,
@@ -29,14 +30,13 @@ from memory.cli.shell import (
     warn_of_missing_vectors,
 )
 from memory.errors import InputError, MemoryNotFound, WrongArgument
-from memory.text import clean, shortened
+from memory.text import clean
 
 if TYPE_CHECKING:
     from memory import MemoryStore
     from memory.assembly import Forgotten, ForgottenUser
 
 _MOST_USERS = 5
-_MOST_CHARACTERS = 2_000
 
 
 def export(
@@ -93,7 +93,7 @@ def list_(
     if as_json:
         show_json([memory.model_dump(mode="json") for memory in found])
         return
-    show(grid([(memory.id, _text(memory)) for memory in found], fixed=1))
+    show(grid([(memory.id, Text(excerpt(memory.content))) for memory in found], fixed=1))
 
 
 def recall(
@@ -143,17 +143,11 @@ def _hit_json(hit: models.SearchResult) -> dict[str, Any]:
 
 
 def _hit_row(hit: models.SearchResult) -> tuple[str, str, Text]:
-    text = _text(hit.memory)
+    text = Text(excerpt(hit.memory.content))
     text += f"\nalso: {', '.join(one.id for one in hit.also)}" if hit.also else ""
     text += f"\nmay be outdated by {hit.newer}" if hit.newer else ""
     text += f"\nheld until {hit.until:%Y-%m-%d}" if hit.until else ""
     return f"{hit.score:.2f}", hit.memory.id, text
-
-
-def _text(memory: models.Memory) -> Text:
-    content = memory.content
-    left = f" ({len(content):,} characters; see export)" if len(content) > _MOST_CHARACTERS else ""
-    return Text(shortened(content, _MOST_CHARACTERS) + left if left else content)
 
 
 def stats(context: typer.Context, as_json: AsJson = False) -> None:
@@ -292,7 +286,7 @@ def _memory_view(found: upkeep.MemoryHistory) -> RenderableType:
             f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
             row.memory.id,
             "live" if row.live else "retired",
-            Text(row.memory.content),
+            Text(excerpt(row.memory.content)),
         )
         for row in found.wordings
     ]
@@ -328,9 +322,13 @@ def _decision(card: upkeep.Card) -> RenderableType:
     assert recorded is not None
     verified = f", verified {recorded.verified}" if recorded.verified else ""
     made = [
-        ("becomes", f"{kept.text}  {kept.id}") for kept in card.kept if kept.is_new and kept.text
+        ("becomes", f"{excerpt(kept.text)}  {kept.id}")
+        for kept in card.kept
+        if kept.is_new and kept.text
     ]
-    refused = [("refused", f"{one.text}  (by {one.by}: {one.why})") for one in recorded.refused]
+    refused = [
+        ("refused", f"{excerpt(one.text)}  (by {one.by}: {one.why})") for one in recorded.refused
+    ]
     rows = [*made, ("reason", card.reason), *refused, ("by", f"{recorded.by}{verified}")]
     if recorded.reversible and not recorded.undone:
         rows.append(("to undo", f"memory-dedup undo {recorded.number}"))
@@ -470,7 +468,7 @@ def _forget_matching(context: typer.Context, description: str, user: str, yes: b
     if not found:
         err().print(f"nothing of {user} is named by {description!r}")
         return
-    show(grid([(memory.id, _text(memory)) for memory in found], fixed=1))
+    show(grid([(memory.id, Text(excerpt(memory.content))) for memory in found], fixed=1))
     err().print(f"{len(found):,} memories of {user}, with all that they were made from")
     confirm(yes, "erase them for good?", "nothing was erased")
     for memory in found:

@@ -25,7 +25,7 @@ from rich.text import Text
 from memory import __version__, models, review, upkeep
 from memory.errors import MemoryPipelineError, UnnamedFile, WrongArgument
 from memory.runtime import terminate_as_interrupt
-from memory.text import clean, one_line, visible
+from memory.text import clean, one_line, shortened, visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 EXIT_PROBLEM = 1
 EXIT_USAGE = 2
+_MOST_CHARACTERS = 2_000
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 _FATE_STYLE = {"keep": "green", "retire": "red", "judge": "yellow"}
@@ -134,6 +135,13 @@ def table(rows: Iterable[tuple[str, str]]) -> Table:
     return grid(((Text(name), Text(value)) for name, value in rows), fixed=1, gap=2)
 
 
+def excerpt(text: str) -> str:
+    """Return a text whole, or its beginning and its length if it has many pages."""
+    if len(text) <= _MOST_CHARACTERS:
+        return text
+    return f"{shortened(text, _MOST_CHARACTERS)} ({len(text):,} characters; see export)"
+
+
 def members_view(
     title: Text,
     members: Iterable[models.MemberReport | upkeep.CardMember],
@@ -148,7 +156,7 @@ def members_view(
         (
             Text(f"{member.fate:6}", style=_FATE_STYLE.get(member.fate, "")),
             f"{member.timestamp:%Y-%m-%d}",
-            Text.assemble(member.content, (f"  {member.id}", "dim")),
+            Text.assemble(excerpt(member.content), (f"  {member.id}", "dim")),
         )
         for member in members
     ]

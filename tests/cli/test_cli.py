@@ -1079,7 +1079,12 @@ def test_a_search_shows_no_unseen_characters_and_no_hit_of_many_pages(
     assert "payfdp.exe" in shown
     assert len(shown) < 4_000
     assert "(99,011 characters; see export)" in " ".join(shown.split())
-    assert exported(run)[0]["content"] == "Mia's file is pay\u202efdp\u200b.exe.", "kept as told"
+    file, novel = exported(run)
+    assert file["content"] == "Mia's file is pay\u202efdp\u200b.exe.", "kept as told"
+    for command in ("show", "history"):
+        told = " ".join(run("memory-dedup", command, str(novel["id"])).stdout.split())
+        assert "(99,011 characters; see export)" in told
+        assert len(told) < 10_000
 
 
 def test_forgetting_goes_on_where_the_workspace_is_gone(run: Run, tmp_path: Path) -> None:
