@@ -59,6 +59,11 @@ def _wordllama() -> Any:  # 50 MB, shared by all embedders of this process
     handlers, level = root.handlers[:], root.level
     try:
         import wordllama  # 0.4 s that only embedding needs
+    except ImportError as exc:
+        raise EmbeddingError(
+            "WordLlama is not installed; it has no package for Python 3.14",
+            "use Python 3.11 to 3.13, or set memory.embedding.provider to another embedder",
+        ) from exc
     finally:
         root.handlers[:], root.level = handlers, level
     return wordllama.WordLlama.load(

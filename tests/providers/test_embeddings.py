@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -55,3 +57,11 @@ def test_a_failing_download_is_one_clear_error() -> None:
 
     with pytest.raises(EmbeddingError, match=r"no route to host; set memory\.embedding"):
         MiniLMEmbedder(load).embed(["x"])  # type: ignore[arg-type]
+
+
+def test_without_wordllama_one_error_says_what_to_do() -> None:
+    """As on Python 3.14, for which it has no package."""
+    code = "import sys; sys.modules['wordllama'] = None; from memory.providers import "
+    code += "WordLlamaEmbedder; WordLlamaEmbedder().embed(['Mia rows.'])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "no package for Python 3.14; use Python 3.11 to 3.13, or set" in run.stderr
