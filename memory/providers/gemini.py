@@ -31,14 +31,26 @@ _MAX_OUTPUT_TOKENS = 8_192
 
 
 class GeminiModel(RemoteModel):
+    """Gemini as a language model.
+
+    `client`: a client of your own, such as one for Vertex AI, which `aclose` leaves open. The key,
+    `llm.base_url` and `llm.timeout_s` are then those of the client.
+    """
+
     holds_to_schemas = True
 
     def __init__(
-        self, api_key: SecretStr, config: LLMConfig, extract_prompt: str = prompts.EXTRACT
+        self,
+        api_key: SecretStr | None,
+        config: LLMConfig,
+        extract_prompt: str = prompts.EXTRACT,
+        *,
+        client: genai.Client | None = None,
     ) -> None:
         called = _called(config.model or DEFAULT_MODEL, "llm.model")
         super().__init__(called, config, extract_prompt)
-        self._api_key = api_key
+        self._api_key = api_key or SecretStr("")
+        self._given = client
         self._clients: OfEachLoop[tuple[genai.Client, httpx2.AsyncClient]] = OfEachLoop()
 
     async def ask_once(
@@ -52,7 +64,7 @@ class GeminiModel(RemoteModel):
             response_json_schema=schema.model_json_schema() if schema else None,
         )
         try:
-            client, _ = await self._clients.made_aside(self._connected)
+            client = self._given or (await self._clients.made_aside(self._connected))[0]
             response = await client.aio.models.generate_content(
                 model=self.called.model, contents=content, config=config
             )

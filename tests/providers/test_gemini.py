@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from google import genai
+from google.genai import types
 from pydantic import SecretStr
 
 from memory.config import LLMConfig
@@ -390,6 +392,26 @@ def test_one_model_serves_one_event_loop_after_another(
     for _ in range(3):
         assert asyncio.run(model.judge(question)).parts == ()
     asyncio.run(model.aclose())
+
+
+@pytest.mark.filterwarnings("ignore:Inheritance class:DeprecationWarning")  # of the SDK's own
+def test_a_client_of_ones_own_is_used_and_left_open(
+    server: GeminiServer, question: Question
+) -> None:
+    server.default = judged([])
+    options = types.HttpOptions(base_url=server.url)
+    own = genai.Client(api_key="a key of its own", vertexai=False, http_options=options)
+
+    async def run() -> None:
+        model = GeminiModel(None, LLMConfig(), client=own)
+        assert (await model.judge(question)).parts == ()
+        await model.aclose()
+        assert (await GeminiModel(None, LLMConfig(), client=own).judge(question)).parts == ()
+        await own.aio.aclose()
+
+    asyncio.run(run())
+    assert len(server.asked) == 2
+    own.close()
 
 
 def test_the_key_does_not_follow_to_another_host(server: GeminiServer, question: Question) -> None:
