@@ -261,6 +261,13 @@ def test_a_forgotten_memory_is_not_found_again(placed: Agent) -> None:
     assert placed.data("forget", memory_id=gone)["found"] is False
 
 
+def test_forget_of_a_merged_memory_names_the_one_that_stands_for_it(placed: Agent) -> None:
+    kept, gone = placed.remember("Basil wants sun."), placed.remember("The ladder is too short.")
+    placed.says("merge_memories", keep_id=kept, remove_id=gone)
+    assert f"{gone} lives on in {kept}" in placed.refuses("forget", memory_id=gone)
+    assert f"forget {kept} to erase both" in placed.refuses("forget", memory_id=gone)
+
+
 # --- the workspace --------------------------------------------------------------------------------
 
 
