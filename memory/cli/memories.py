@@ -6,6 +6,7 @@ import difflib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime, time, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,12 +103,29 @@ def recall(
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many memories to show.")] = 5,
     user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
+    include_superseded: Annotated[
+        bool | None,
+        typer.Option(help="Show what no longer holds, too [default: if the query asks for it]."),
+    ] = None,
+    as_of: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M"],
+            help="Only what had been said by the end of this day, or by this time, and still held.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the memories that match a query best, with scores."""
     with assembly.read_store(context.obj) as store:
         warn_of_missing_vectors(store)
         whose: dict[str, Any] = {"user": user} if user else {"everyone": True, "private": True}
+        if as_of is not None:
+            whole_day = (
+                timedelta(days=1, microseconds=-1) if as_of.time() == time() else timedelta()
+            )
+            as_of = as_of.replace(tzinfo=store.now().tzinfo) + whole_day
+        whose |= {"include_superseded": include_superseded, "as_of": as_of}
         found = store.search(query, k, **whose, min_score=min_score)
         others = "" if found or user is None else users_hint(store, user)
     if not found:

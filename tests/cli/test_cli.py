@@ -1162,6 +1162,12 @@ def test_conflicts_lists_what_may_be_outdated_and_takes_an_answer(run: Run, tmp_
     assert [(hit["id"], hit["newer"]) for hit in hits] == [(ids[1], None), (ids[0], ids[1])]
     assert "undo" in run("memory-dedup", "conflicts", *ids, "--holds", "newer").stderr
     assert json.loads(run("memory-dedup", "conflicts", "--json").stdout) == []
+    assert ids[0] not in run(*question).stdout
+    past = run(*question, "--include-superseded").stdout
+    assert ids[0] in past
+    assert "held until" in past
+    january = json.loads(run(*question, "--as-of", "2026-01-05", "--json").stdout)
+    assert [hit["id"] for hit in january] == [ids[0]]
     before = ("memory-dedup", "recall", "Where did Ada live before?", "--user", "Ada")
     assert "held until 2026-03-05" in run(*before).stdout
     assert json.loads(run(*before, "--json").stdout)[1]["until"].startswith("2026-03-05")
