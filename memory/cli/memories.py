@@ -121,10 +121,9 @@ def recall(
         warn_of_missing_vectors(store)
         whose: dict[str, Any] = {"user": user} if user else {"everyone": True, "private": True}
         if as_of is not None:
-            whole_day = (
-                timedelta(days=1, microseconds=-1) if as_of.time() == time() else timedelta()
-            )
-            as_of = as_of.replace(tzinfo=store.now().tzinfo) + whole_day
+            if as_of.time() == time():  # a day
+                as_of += timedelta(days=1, microseconds=-1)
+            as_of = as_of.replace(tzinfo=store.now().tzinfo)
         whose |= {"include_superseded": include_superseded, "as_of": as_of}
         found = store.search(query, k, **whose, min_score=min_score)
         others = "" if found or user is None else users_hint(store, user)
