@@ -243,6 +243,14 @@ def _told_in(text: str, said: datetime | None) -> list[_Told] | None:
     return told + [_Told(_bare(match), match[0]) for match in bare]
 
 
+def _is_week(first: Period, last: date) -> bool:
+    """Return whether two dates are the ends of a week: "the week of 2026-01-12/2026-01-18"."""
+    if first.grain is not Grain.WEEK or first.first is None:
+        return False
+    begins = first.first.day in map(int, re.findall(r"\d+", first.words))
+    return begins and last + timedelta(1) == first.after
+
+
 def _told(text: str, plain: str, period: Period) -> _Told:
     before, after = _IN_WEEK.search(text[: period.start]), _WEEK_AFTER(text, period.end)
     start = before.start() if before else period.start
@@ -272,6 +280,8 @@ _LETTERS = re.compile(r"[^\W\d_]+").findall
 
 def _from_to(text: str, first: Period, start: int, end: int, day: date | None) -> list[_Told]:
     """Return the days from a date to `day`, at most a week, as one period; [] if they are more."""
+    if day is not None and _is_week(first, day):
+        return [_Told(first, text[start:end], is_span=True)]
     if day is None or first.first is None or first.grain is not Grain.DAY:
         return []
     begins = first.first if first.certain else first.first.replace(year=day.year)

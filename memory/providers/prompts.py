@@ -230,8 +230,8 @@ plain words, both empty if the text may replace its memories:
   one that may be two (a ring and "the gift", unless a memory says that they are the same).
 
 Where "ends_the_others" stands, the text is the newest memory, which is said to end the others. Then
-"lost" has also whatever in the others may still be so beside it: another phone, a second job,
-somebody else's, an event that did happen.
+what it ends may go with its details; "lost" has what in the others may still be so beside it:
+another phone, a second job, somebody else's, a side remark, an event that did happen.
 
 A rewording is neither; nor is a date or a tense that follows from the dates, a pronoun for somebody
 whom the text names, or a plan's detail told of the event that it became ("will run on Saturday" and

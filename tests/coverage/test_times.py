@@ -38,6 +38,7 @@ def checked(
         ("last weekend", "on the weekend of 17-18 January 2026"),
         ("last weekend", "on 17/18 January 2026"), ("2 weeks ago", "around 6 January 2026"),
         ("last week", "in January 2026"), ("yesterday", "in the week of 19 January 2026"),
+        ("last week", "in the week of 2026-01-12/2026-01-18"),
     ],
 )  # fmt: skip
 def test_a_date_that_follows_from_a_source_and_its_day_is_no_invention(
@@ -62,6 +63,8 @@ def test_a_date_that_follows_from_a_source_and_its_day_is_no_invention(
         ("last year", "last year (2025-05)", "05"), ("last month", "last month (2026-01)", "01"),
         ("yesterday", "yesterday (2026-01-18)", "18"), ("yesterday", "on 16 February 2026", "16"),
         ("last week", "last week (2026-02-09/2026-02-15)", "02"),
+        ("last week", "in the week of 2026-01-12/2026-01-19", "19"),
+        ("last week", "in the week of 2026-01-13/2026-01-18", "13"),
         ("last week", "from 2026-01-11 to 2026-01-17", "11"), ("last week", "12-17 January", "12"),
         ("last week", "last week (13 to 18 January 2026)", "13"),
         ("last week", "on the weekend of 17 January 2026", "17"),
