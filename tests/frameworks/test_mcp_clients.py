@@ -7,7 +7,10 @@ import asyncio
 import inspect
 import os
 import re
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +38,9 @@ def test_an_agent_of_the_snippet_reaches_the_memory(
     folder = str(Path(sys.executable).parent)
     monkeypatch.setenv("PATH", os.pathsep.join([folder, os.environ["PATH"]]))
     names: dict[str, Any] = {"FACT": FACT, "model": stand_in(package)}
-    asyncio.run(run(f"{snippet(package, tmp_path)}{CALLS[package]}\n", names))
+    monkeypatch.setenv("MEMORY_DATA_DIR", str(tmp_path))
+    with served(snippet(package, tmp_path)) as code:
+        asyncio.run(run(f"{code}{CALLS[package]}\n", names))
     assert re.search(r"\b[Ss]aved\b", str(names["answer"]))
     assert (tmp_path / "ledger.db").is_file()
 
@@ -46,6 +51,23 @@ def snippet(package: str, data: Path) -> str:
     [block] = [one for one in blocks if re.search(rf"^from {package}\b", one, re.MULTILINE)]
     assert isinstance(block, str)
     return block.replace("/home/mia/memory", str(data))
+
+
+@contextmanager
+def served(code: str) -> Iterator[str]:
+    """Yield a snippet; if it wants a server over HTTP, one runs meanwhile, at its address."""
+    named = "http://127.0.0.1:8765/mcp"
+    if named not in code:
+        yield code
+        return
+    command = ["memory-dedup", "serve", "--http", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            words = (word for line in server.stderr for word in line.split())
+            yield code.replace(named, next(word for word in words if word.startswith("http://")))
+        finally:
+            server.terminate()
 
 
 async def run(source: str, names: dict[str, Any]) -> None:
