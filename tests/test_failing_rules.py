@@ -66,7 +66,7 @@ WITHOUT_PRECAUTION = {
     # run while modules are loaded
     "with_all_languages", "_evidence", "time_finder._named",
     # run only where a merged text tells times in its own words, behind `verify`
-    "_recounts", "coverage.times._week_of", "_middle", "_from_to",
+    "_recounts", "coverage.times._week_of", "_middle", "_from_to", "_is_week",
 }  # fmt: skip
 
 PAIRS = [
