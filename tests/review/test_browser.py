@@ -280,7 +280,12 @@ def answer(driver: Driver, chance: random.Random) -> bool:
             press(driver, "i", "y")
     else:
         press(driver, said)
-    until(driver, lambda: answered(driver) > before)
+    refused = f"{OPEN} .note:not(:empty)"  # such as an answer to a group that has changed
+    until(driver, lambda: answered(driver) > before or has(driver, refused))
+    if answered(driver) == before:
+        driver.execute_script(f"document.querySelector({OPEN!r}).focus()")
+        press(driver, "n")
+        until(driver, lambda: answered(driver) > before)
     return True
 
 
