@@ -109,7 +109,7 @@ def modules() -> list[str]:
 
 @pytest.mark.parametrize("name", modules())
 def test_examples_run(name: str, objects: dict[str, Any]) -> None:
-    runner = doctest.DocTestRunner()
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     module = importlib.import_module(name)
     given = {**names(*ROOMS), **vars(module), **objects}
     for test in doctest.DocTestFinder(exclude_empty=True).find(module, globs=given):

@@ -201,12 +201,14 @@ class MemoryLink(Frozen):
 
 
 @lru_cache(maxsize=16_384)
-def _periods(
+def _times(
     text: str,
     said: datetime | None,
     offset: timedelta | None,  # noqa: ARG001 - equal times of two offsets are not the same day
-) -> tuple[Period, ...]:
-    return periods(text, said)
+) -> tuple[tuple[Period, ...], str]:
+    """Return the time expressions of a text, and the same as JSON, "" if there are none."""
+    found = periods(text, said)
+    return found, to_json(found) if found else ""
 
 
 class Memory(Checked):
@@ -253,14 +255,12 @@ class Memory(Checked):
     @property
     def periods(self) -> tuple[Period, ...]:
         """The time expressions of the text, resolved against `said`, in order."""
-        return _periods(
-            self.content, self.said, None if self.said is None else self.said.utcoffset()
-        )
+        return _times(self.content, self.said, self.said and self.said.utcoffset())[0]
 
     @property
     def when(self) -> str:
         """The periods as JSON, "" if there are none."""
-        return to_json(self.periods) if self.periods else ""
+        return _times(self.content, self.said, self.said and self.said.utcoffset())[1]
 
     @property
     def dated_key(self) -> str:
@@ -478,8 +478,8 @@ class Scope:
         return cls(tuple(json.loads(key).items()))
 
     @property
-    def of_metadata(self) -> bool:
-        return any(name not in SCOPE_FIELDS for name, _ in self.values)
+    def metadata_fields(self) -> list[str]:
+        return [name for name, _ in self.values if name not in SCOPE_FIELDS]
 
     def has(self, memory: Memory) -> bool:
         own = {name: getattr(memory, name) for name in SCOPE_FIELDS}
