@@ -51,8 +51,7 @@ class MemoryPipelineError(Exception):
     >>> try:
     ...     memories.recall("Which pet?")
     ... except MemoryPipelineError as error:
-    ...     print(error.source, error.problem)
-    --dask no_such_library is not installed
+    ...     print(error)
     recall: needs a user; give user=NAME, or everyone=True
     """
 
