@@ -106,11 +106,11 @@ def installed(extra: str, needed_by: object) -> Iterator[None]:
     the setting or the address that needs it.
 
     >>> try:
-    ...     with installed("dask", "--dask"):
+    ...     with installed("web", "memory-dedup review"):
     ...         import no_such_library
     ... except ConfigError as error:
     ...     print(error.source, error.problem)
-    --dask no_such_library is not installed
+    memory-dedup review no_such_library is not installed
 
     Raises: ConfigError if the library is not installed.
     """
