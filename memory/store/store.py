@@ -31,21 +31,24 @@ from memory.models import (
     MAX_CONTENT,
     PLAIN,
     Action,
+    Clock,
     Condition,
     Decision,
     Embedded,
+    Embedder,
     Memory,
     Outcome,
+    Query,
     Scale,
     Scope,
     ScopeField,
     SearchResult,
     Survivor,
+    VectorIndex,
     check_length,
     first_problem,
     new_memory_id,
 )
-from memory.protocols import Clock, Embedder, Query, VectorIndex
 from memory.runtime import telemetry
 from memory.search import (
     SHORTLIST,
