@@ -104,12 +104,18 @@ from the other no more than a detail, a reason, or what has become of it:
 - one says again, in other words or more generally, what another says, thinks, feels or does;
 - one adds a detail to the same event, trip, course, project, plan, possession, opinion or habit, or
   tells another part of it;
+- one tells an earlier or later step of the same undertaking (she asks, applies, is taken): then
+  the text tells the steps in order;
+- one says how the person likes, or what they gain from, what another says that they do;
 - one says what has become of what another told, such as a plan that was carried out: then the
   newer one holds.
 
 The same fact:
 - "Edda is knitting a blanket." / "Edda's blanket is for her nephew Jon, who starts school."
 - "Edda thinks of leaving the choir." / "Edda has left her choir, whose rehearsals ran too late."
+- "Edda looks for a beekeeping course." / "Edda applied for a beekeeping course in Ghent." / "Edda
+  was taken for the beekeeping course."
+- "Edda coaches children." / "Edda loves coaching children, although it tires her."
 Different facts, although one text could hold both:
 - "Edda sings in a choir." / "Edda's choir gave a concert in Ghent." (what she does; an event)
 - "Edda rowed across the lake with Jon." / "Edda rowed across the lake alone." (two events)
