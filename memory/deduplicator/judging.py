@@ -41,6 +41,7 @@ from memory.models import (
     Decision,
     Embedded,
     Extracted,
+    LanguageModel,
     Memory,
     ProposedMerge,
     Question,
@@ -50,7 +51,6 @@ from memory.models import (
     Usage,
     Verdict,
 )
-from memory.protocols import LanguageModel
 from memory.providers import Asking
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
 from memory.store import Asker, MemoryStore, Named, find_named, superseding
@@ -79,6 +79,11 @@ class NamedMerge:
     decision: Decision | None = None
     conflict: str = ""
     usage: Usage = field(default_factory=Usage)
+
+    @property
+    def merge(self) -> Decision | None:
+        """The decision if its merged text was accepted, else None."""
+        return self.decision if self.decision and self.decision.survivors else None
 
 
 class Judging:
