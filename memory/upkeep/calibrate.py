@@ -15,7 +15,7 @@ from typing import Any
 from memory.coverage import covers, differs
 from memory.errors import InputError
 from memory.ledger import DecisionRecord
-from memory.models import LOWER, Memory, Question, Scope
+from memory.models import COMPARED, LOWER, Memory, Question, Scope
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, read_bounded, side_by_side
 from memory.search import candidate_pairs, similarity
@@ -144,7 +144,7 @@ def _memory(row: Mapping[str, Any]) -> Memory:
 # --- asking ---------------------------------------------------------------------------------------
 
 
-def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
+def pairs_of(store: MemoryStore, nearest: int = COMPARED) -> tuple[list[AlikePair], int]:
     """Return pairs of similar live memories, and the number of live memories in the store.
 
     Each text is paired with the most similar texts of its scope: with up to `nearest` texts, each
