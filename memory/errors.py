@@ -28,7 +28,19 @@ MemoryPipelineError
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+_PACKAGES = {
+    "web": "starlette uvicorn",
+    "agent": "mcp starlette uvicorn",
+    "openai": "openai",
+    "postgres": "'psycopg[binary]'",
+    "qdrant": "qdrant-client",
+    "langgraph": "langgraph",
+    "dask": "distributed",
+}
 
 
 class MemoryPipelineError(Exception):
@@ -84,6 +96,35 @@ class UnnamedFile(ConfigError):
         super().__init__(source, key, f"{risk}, but nobody named this file", remedy)
         self.file = file
         self.target = target
+
+
+@contextmanager
+def installed(extra: str, needed_by: object) -> Iterator[None]:
+    """Run the block; if it cannot import a library, raise an error that says what to install.
+
+    `extra`: the name of this package's extra that installs the library. `needed_by`: the command,
+    the setting or the address that needs it.
+
+    >>> with installed("dask", "--dask"):
+    ...     import distributed
+
+    Raises: ConfigError if the library is not installed.
+    """
+    try:
+        yield
+    except ImportError as exc:
+        library = (exc.name or extra).partition(".")[0]
+        problem = f"{library} is not installed"
+        raise ConfigError(str(needed_by), "", problem, install_hint(extra)) from exc
+
+
+def install_hint(extra: str) -> str:
+    """Return what to type to get the libraries of an extra, in a clone or anywhere else.
+
+    >>> install_hint("qdrant")
+    "pip install '.[qdrant]', or outside a clone: pip install qdrant-client"
+    """
+    return f"pip install '.[{extra}]', or outside a clone: pip install {_PACKAGES[extra]}"
 
 
 class InputError(MemoryPipelineError):

@@ -8,6 +8,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,24 +18,40 @@ import pytest
 import memory
 from memory import ChatMemory, Memories, MemoryDeduplicator, MemoryStore
 from memory.assembly import build_deduplicator, build_model
-from memory.store import Nearby
 
+ROOMS = ("memory", "memory.models")
+"""What users import from, as docs/library.md says: all names of these faces are public."""
 FACES = (Memories, ChatMemory, MemoryStore, MemoryDeduplicator)
+"""Classes whose methods need an example, too."""
 ALSO = ("memory.store.matching",)
 """Modules with examples, of which no public name above comes."""
 
 
+def names(*rooms: str) -> dict[str, Any]:
+    """Return the names that some rooms offer."""
+    return {
+        name: getattr(room, name)
+        for room in map(importlib.import_module, rooms)
+        for name in dir(room)
+    }
+
+
 def documented() -> Iterator[tuple[str, Any]]:
-    """Yield the classes and functions of `memory`, and the methods of its faces, by name."""
-    for name in dir(memory):
-        found = getattr(memory, name)
-        if inspect.isclass(found) or inspect.isfunction(found):
+    """Yield the public classes, functions and methods that return something, by name."""
+    for name, found in names(*ROOMS).items():
+        if getattr(found, "__module__", "").startswith("memory") and returns_something(found):
             yield name, found
     for face in FACES:
         for name, method in inspect.getmembers(face, inspect.isfunction):
-            result = inspect.signature(method).return_annotation
-            if not name.startswith("_") and result not in ("None", None):
+            if not name.startswith("_") and returns_something(method):
                 yield f"{face.__name__}.{name}", method
+
+
+def returns_something(found: Any) -> bool:
+    if inspect.isclass(found):
+        return True
+    returned = inspect.isfunction(found) and inspect.signature(found).return_annotation
+    return returned not in (False, "None", None)
 
 
 def test_each_public_name_has_an_example() -> None:
@@ -42,10 +59,9 @@ def test_each_public_name_has_an_example() -> None:
     assert not without, f"add an example of two or three lines: {', '.join(without)}"
 
 
-@pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """The objects that the examples use; they share one store."""
-    folder = tmp_path_factory.mktemp("examples")
+@contextmanager
+def objects_in(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects that the examples use; they share one store."""
     config = memory.load_config(
         settings={"data_dir": str(folder / "data"), "llm_provider": "offline"},
     )
@@ -53,19 +69,23 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         model = build_model(config)
         chat = memory.open_chat_memory(config, data_dir=str(folder / "chat"))
         yield {
-            **{name: getattr(memory, name) for name in dir(memory)},
             "config": config,
             "memories": memories,
             "store": memories.store,
             "chat": chat,
             "model": model,
             "deduplicator": build_deduplicator(memories.store, config, model),
-            "Nearby": Nearby,
             "datetime": datetime,
             "UTC": UTC,
             "run": runner.run,
         }
         runner.run(chat.close())
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    with objects_in(tmp_path_factory.mktemp("examples")) as given:
+        yield given
 
 
 def modules() -> list[str]:
@@ -74,13 +94,13 @@ def modules() -> list[str]:
 
 @pytest.mark.parametrize("name", modules())
 def test_examples_run(
-    name: str, given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, objects: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     runner = doctest.DocTestRunner()
-    for test in doctest.DocTestFinder(exclude_empty=True).find(
-        importlib.import_module(name), extraglobs=given
-    ):
+    module = importlib.import_module(name)
+    given = {**names(*ROOMS, "memory.assembly"), **vars(module), **objects}
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, globs=given):
         for example in test.examples:
             example.source = without_await(example.source)
         runner.run(test)

@@ -49,7 +49,6 @@ HOME_OF = {
     "qdrant_client": {"interchange.qdrant"},
     "sqlite3": {"ledger.database", "interchange.databases"},
     "psycopg": {"interchange.databases"},
-    "jinja2": {"review.pages"},
     "openai": {"providers.openai"},
     "opentelemetry": {"runtime.telemetry", "boundary"},
     "tenacity": {"providers.remote"},
@@ -216,7 +215,7 @@ def test_help_loads_nothing_heavy(command: str) -> None:
         "import sys, runpy; sys.argv = ['x', '--help']\n"
         f"try: runpy.run_module({command!r}, run_name='__main__')\n"
         "except SystemExit: pass\n"
-        "heavy = {'chromadb', 'google', 'jinja2', 'mcp', 'wordllama', 'sqlalchemy',"
+        "heavy = {'chromadb', 'google', 'mcp', 'starlette', 'wordllama', 'sqlalchemy',"
         " 'memory.coverage.parse'}\n"
         "loaded = heavy & set(sys.modules)\n"
         "print('heavy:', sorted(loaded))"

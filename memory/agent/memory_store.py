@@ -20,7 +20,6 @@ from memory.assembly import (
     Forgotten,
     NearCopies,
     Reader,
-    expire,
     near_copies,
     snapshot_of,
 )
@@ -211,8 +210,7 @@ class AgentMemory:
 
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:
-        expire(self._store.ledger, self._store.clock())
-        with self._store.ledger.reading() as reader:
+        with self._store.ledger.reading(self._store.clock()) as reader:
             return [row.memory for row in reader.memories.newest(limit, self._scope, None)]
 
     @_threaded
@@ -245,8 +243,7 @@ class AgentMemory:
         least one of them, and its distance (`1 - similarity`) is at most `threshold`. Pairs that
         were judged distinct are left out. Only the agent's memories are read, in one transaction.
         """
-        expire(self._store.ledger, self._store.clock())
-        with self._store.ledger.reading() as reader:
+        with self._store.ledger.reading(self._store.clock()) as reader:
             recent = [row.memory for row in reader.memories.newest(limit, self._scope, since)]
             own = reader.memories.newest(None, self._scope) if recent else []
             snapshot = snapshot_of(reader, [row.memory.id for row in own])

@@ -21,7 +21,14 @@ from pydantic import SecretStr
 
 from memory import interchange, ledger, offline, providers, search, store
 from memory.config import PLAIN_THRESHOLDS, Config, server_url
-from memory.errors import ConfigError, IndexFault, InputError, LedgerError, LedgerOutdated
+from memory.errors import (
+    ConfigError,
+    IndexFault,
+    InputError,
+    LedgerError,
+    LedgerOutdated,
+    installed,
+)
 from memory.protocols import Embedder, LanguageModel, VectorIndex
 
 logger = logging.getLogger(__name__)
@@ -348,24 +355,6 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> provid
             "set OPENAI_API_KEY, or name a server that needs none in llm.base_url",
         )
     return providers.OpenAIServer(config.openai_key)
-
-
-@contextlib.contextmanager
-def installed(extra: str, setting: str) -> Iterator[None]:
-    """Run the block; if it cannot import a library, raise an error that says how to install it.
-
-    `extra`: the name of this package's extra that installs the library. `setting`: the setting that
-    needs the library.
-
-    Raises: ConfigError if the library is not installed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as exc:
-        library = (exc.name or extra).partition(".")[0]
-        raise ConfigError(
-            setting, "", f"{library} is not installed", f"pip install '.[{extra}]'"
-        ) from exc
 
 
 def chroma_server(url: str) -> search.ChromaServer:

@@ -16,7 +16,7 @@ from typing import Any
 from memory import deduplicator, extractor, ledger, offline, store, upkeep
 from memory.assembly.stores import build_model, guarded, open_store
 from memory.config import Config, configured
-from memory.errors import InputError
+from memory.errors import InputError, installed
 from memory.models import PERSON
 from memory.protocols import Embedder, LanguageModel
 from memory.store import Asker
@@ -184,15 +184,13 @@ def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | 
     `workers`: the number of processes on this machine. `dask`: the address of a Dask scheduler. The
     executor is shut down after the block.
 
-    Raises: InputError if Dask is not installed, or no scheduler answers.
+    Raises: ConfigError if Dask is not installed; InputError if no scheduler answers.
     """
     if dask is not None:
-        try:
+        with installed("dask", "--dask"):
             from distributed import Client
-
+        try:
             client: Any = Client(dask, timeout=_DASK_S)
-        except ImportError as exc:
-            raise InputError("--dask", "needs Dask", "pip install '.[dask]'") from exc
         except (OSError, ValueError) as exc:
             raise InputError(
                 "--dask", f"no scheduler answers at {dask}", "start one there"

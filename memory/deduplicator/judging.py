@@ -80,6 +80,11 @@ class NamedMerge:
     conflict: str = ""
     usage: Usage = field(default_factory=Usage)
 
+    @property
+    def merge(self) -> Decision | None:
+        """The decision if its merged text was accepted, else None."""
+        return self.decision if self.decision and self.decision.survivors else None
+
 
 class Judging:
     """Asks a language model which memories state the same fact, and returns decisions.

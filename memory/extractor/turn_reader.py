@@ -41,7 +41,7 @@ from memory.offline import asked_to_remember, only_asks_to_remember, retold
 from memory.protocols import LanguageModel
 from memory.providers import Budget
 from memory.runtime import in_thread, in_thread_if_long, telemetry
-from memory.store import MemoryStore, expire
+from memory.store import MemoryStore
 from memory.text import text_key, undated
 
 logger = logging.getLogger(__name__)
@@ -275,8 +275,7 @@ class TurnReader:
         self, texts: Sequence[str], speaker: str, conversation: str, is_shared: bool
     ) -> list[Memory]:
         scope = Scope.of_user(speaker, is_private=False)
-        expire(self._store.ledger, self._store.clock())
-        with self._store.ledger.reading() as reader:
+        with self._store.ledger.reading(self._store.clock()) as reader:
             newest = [row.memory for row in reader.memories.newest(_MOST_REMEMBERED, scope)]
         is_all = len(newest) < _MOST_REMEMBERED
         latest = [one for one in newest if one.metadata.get("conversation") == conversation]

@@ -55,7 +55,7 @@ class DistinctPairs(TableGroup):
         known: dict[str, set[tuple[str, str, str]]] = {}
         keys = {key for _, key in texts}
         found = _ABOUT.rows(self._connection, keys={*map(text_of, keys)}, by=by)
-        for where, a, b, judge in self._on_all_days(found, keys):
+        for where, a, b, judge in self._on_all_days(found, keys) if found else ():
             known.setdefault(a, set()).add((b, where, judge))
             known.setdefault(b, set()).add((a, where, judge))
         return [

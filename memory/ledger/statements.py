@@ -86,7 +86,15 @@ class Prepared:
         if compiled is None:
             compiled = _Compiled(self._statement, connection.dialect)
             self._compiled[connection.dialect.name] = compiled
-        parameters = [compiled.parameters(row) for row in rows]
+        parameters: list[Any] = []
+        for row in rows:
+            values = {**compiled.fixed, **row}
+            for name, write in compiled.writers:
+                values[name] = write(values[name])
+            if compiled.is_positional:
+                parameters.append(tuple(values[name] for name in compiled.names))
+            else:
+                parameters.append({name: values[name] for name in compiled.names})
         many = len(rows) != 1
         given = parameters if many else parameters[0]
         on_server = streamed and connection.dialect.name == "postgresql"
@@ -107,28 +115,20 @@ class _Compiled:
         compiled = statement.compile(dialect=dialect, column_keys=keys)
         self.text = str(compiled)
         binds = {name: bind for bind, name in compiled.bind_names.items()}
-        self._order: Sequence[str] | None = getattr(compiled, "positiontup", None)
-        self._fixed = {
+        self.is_positional = bool(compiled.positional)
+        self.names = list(compiled.positiontup or binds)
+        self.fixed = {
             name: value for name, value in compiled.params.items() if not binds[name].required
         }
-        self._names = [*binds]
         writers = {
             name: bind.type.dialect_impl(dialect).bind_processor(dialect)
             for name, bind in binds.items()
         }
-        self._writers = [(name, write) for name, write in writers.items() if write is not None]
+        self.writers = [(name, write) for name, write in writers.items() if write is not None]
         columns = statement.selected_columns if isinstance(statement, sa.Select) else ()
         self._types = [column.type.dialect_impl(dialect) for column in columns]
         self.readers: list[tuple[int, Callable[[Any], Any]]] = []
         self.row: Any = None  # makes a named tuple of a row's values; set at the first execution
-
-    def parameters(self, values: Mapping[str, Any]) -> Any:
-        given = {**self._fixed, **values}
-        for name, write in self._writers:
-            given[name] = write(given[name])
-        if self._order is None:
-            return {name: given[name] for name in self._names}
-        return tuple(given[name] for name in self._order)
 
     def read_columns(self, columns: Sequence[Sequence[Any]], dialect: Dialect) -> None:
         readers = [
@@ -195,6 +195,26 @@ def _in_sqlite(element: among, compiler: SQLCompiler, **settings: Any) -> str:
 def _in_postgresql(element: among, compiler: SQLCompiler, **settings: Any) -> str:
     column, texts = (compiler.process(part, **settings) for part in element.clauses)
     return f"{column} = ANY (ARRAY(SELECT json_array_elements_text(CAST({texts} AS JSON))))"
+
+
+class by_time(FunctionElement[str]):  # noqa: N801 - as `among`
+    """A column of times as text, compared and sorted by time.
+
+    PostgreSQL would compare it by the rules of a language.
+    """
+
+    type = sa.Text()
+    inherit_cache = True
+
+
+@compiles(by_time)
+def _as_it_is(element: by_time, compiler: SQLCompiler, **settings: Any) -> str:
+    return compiler.process(*element.clauses, **settings)
+
+
+@compiles(by_time, "postgresql")
+def _by_bytes(element: by_time, compiler: SQLCompiler, **settings: Any) -> str:
+    return f'{compiler.process(*element.clauses, **settings)} COLLATE "C"'
 
 
 # --- a transaction --------------------------------------------------------------------------------

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import partial
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 from memory.coverage import asks_about_past
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
 from memory.ledger import (
+    AdaptiveBatchSize,
     Counts,
     DecisionRecord,
     Lease,
@@ -61,9 +61,7 @@ from memory.search import (
 from memory.store import undoing
 from memory.store.applying import Applier, Conflict
 from memory.store.asking import NOBODY, Asker, kept_apart
-from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
-from memory.store.expiring import expire
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.nearby import Arrivals, Nearby, NewMemory
 from memory.store.showing import PastHit, Showing, said_by, with_past
@@ -168,8 +166,7 @@ class MemoryStore:
         >>> store.get(added.id).content
         'Gil rows.'
         """
-        expire(self.ledger, self.clock())
-        with self.ledger.reading() as reader:
+        with self.ledger.reading(self.clock()) as reader:
             row = reader.memories.row(memory_id)
         return row.memory if row is not None and row.live else None
 
@@ -229,8 +226,7 @@ class MemoryStore:
         >>> [row.memory.content for row in store.snapshot(scope=Scope.of_user("Max")).rows]
         ['Max rows.']
         """
-        expire(self.ledger, self.clock())
-        with self.ledger.reading() as reader:
+        with self.ledger.reading(self.clock()) as reader:
             apart = kept_apart(reader, self.scope_fields)
             return take_snapshot(
                 reader,
@@ -289,7 +285,8 @@ class MemoryStore:
             scope = Scope.of_all(private=private) if user is None else Scope.of_user(user)
         if not clean(query):
             return []
-        expire(self.ledger, self.clock())
+        with self.ledger.reading(self.clock()) as reader:
+            self.embeddings.check(reader)
         phrasings = wordings(clean(query), scope.user)
         probe = Probe(phrasings[-1], self.embeddings.query(*phrasings))
         find, wanted = self._by_both if self._hybrid else self._by_cosine, k + FOLDED
@@ -356,10 +353,9 @@ class MemoryStore:
 
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
-        expire(self.ledger, self.clock())
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
-        with self.ledger.reading() as reader:
+        with self.ledger.reading(self.clock()) as reader:
             self.embeddings.check(reader)
             revision, known = reader.revision(), reader.vectors.of(keys)
             distinct = reader.distinct.of_all(
@@ -429,9 +425,9 @@ class MemoryStore:
     def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Memory | None]:
         """Store memories as they are; return those that were stored before, or None."""
         stored: list[Memory | None] = []
-        expire(self.ledger, self.clock())
         embedded = self.embeddings.embed(memories)
-        with self._writing(len(memories), (one.content for one in memories)) as writer:
+        contents = (one.content for one in memories)
+        with self.pace.writing(self.ledger, len(memories), contents) as writer:
             for part in split_repeats(memories):
                 new = []
                 found = writer.memories.earlier_arrivals(memories[part])
@@ -481,7 +477,8 @@ class MemoryStore:
         if arrivals is None and len(new) > 1:
             arrivals = Arrivals()
         done: list[Outcome | Conflict | T] = []
-        with self._writing(len(new), (one.memory.content for one in new)) as writer:
+        contents = (one.memory.content for one in new)
+        with self.pace.writing(self.ledger, len(new), contents) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             for one in new:
@@ -588,19 +585,13 @@ class MemoryStore:
         has_survivors = any(one.survivors for one in decisions)
         made = self.applier.vectors_of_made(decisions) if has_survivors else {}
         texts = (one.memory.content for one in made.values())
-        with self._writing(len(decisions), texts) as writer:
+        with self.pace.writing(self.ledger, len(decisions), texts) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             done = [self.applier.apply(writer, one, made, run) for one in decisions]
         for outcome in done:
             _count(outcome)
         return done
-
-    def _writing(self, count: int, texts: Iterable[str] = ()) -> AbstractContextManager[Writer]:
-        paced = count > 1 or self.pace.size == 1  # else a single one teaches nothing
-        if paced:
-            return self.pace.writing(self.ledger, count, texts)
-        return self.ledger.writing(texts)
 
     def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
@@ -656,6 +647,8 @@ class MemoryStore:
         if memory is None or not self.showing.folds:
             return ()
         try:
+            with self.ledger.reading() as reader:
+                self.embeddings.check(reader)
             near = self._by_cosine(
                 Probe(memory.content, self.embeddings.query(memory.content)),
                 self.scope_of(memory),
@@ -681,8 +674,6 @@ class MemoryStore:
     def _by_cosine(
         self, probe: Probe, scope: Scope, k: int, among: Collection[str] | None = None
     ) -> list[SearchResult]:
-        with self.ledger.reading() as reader:
-            self.embeddings.check(reader)
         if among is None:
             [near] = self.index.nearest([Query(probe.vector, scope, k)])
         else:
@@ -696,7 +687,6 @@ class MemoryStore:
         self, probe: Probe, scope: Scope, k: int, among: Collection[str] | None
     ) -> list[SearchResult]:
         with self.ledger.reading() as reader:
-            self.embeddings.check(reader)
             words = word_scores(reader, probe.text, scope)
         wanted = k + SPARE if among is None else sys.maxsize
         best = self.index.best(Query(probe.vector, scope, wanted), words)
