@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 UPSTREAM = "langgraph-checkpoint"
 MCP_CLIENTS = "tests/frameworks/test_mcp_clients.py"
-SHOWN = re.compile(r"^\$ python (examples/\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"^\$ python ([^\n]+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def version_of(package: str, python: Path) -> str:
 def check_example(example: str, python: Path, folder: Path) -> None:
     """It is run as it stands, from elsewhere, against the installed package."""
     page = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
-    shown = dict(SHOWN.findall(page))[example]
+    [shown] = [output for examples, output in SHOWN.findall(page) if example in examples.split()]
     copy = shutil.copy(ROOT / example, folder)
     printed = run(python, copy, cwd=folder)
     if printed != shown:
