@@ -29,7 +29,7 @@ from memory.errors import (
     LedgerOutdated,
     installed,
 )
-from memory.protocols import Embedder, LanguageModel, VectorIndex
+from memory.models import Embedder, LanguageModel, VectorIndex
 
 logger = logging.getLogger(__name__)
 
