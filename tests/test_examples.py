@@ -21,8 +21,10 @@ import memory
 from memory import ChatMemory, Memories, MemoryDeduplicator, MemoryStore, Source
 from memory.assembly import build_deduplicator, build_model
 
-ROOMS = ("memory", "memory.models", "memory.assembly", "memory.errors")
-"""What users import from, as docs/library.md says: all names of these faces are public."""
+ROOMS = tuple(
+    f"memory.{room}".rstrip(".") for room in ("", "models", "assembly", "errors", "config", "text")
+)
+"""Rooms all of whose names need an example: what users import from, and what is read most."""
 FACES = (Memories, ChatMemory, MemoryStore, MemoryDeduplicator)
 """Classes whose methods need an example, too."""
 ALSO = ("memory.store.matching",)
