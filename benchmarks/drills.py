@@ -41,9 +41,8 @@ from memory.config import ChromaConfig, Config, LLMConfig, MemoryConfig, SearchC
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import CannotUndo, MemoryPipelineError
 from memory.ledger import REVERSIBLE
-from memory.models import Memory, new_memory_id
+from memory.models import Memory, Query, new_memory_id
 from memory.offline import OfflineModel
-from memory.protocols import Query
 from memory.search import ChromaProcess, EmbeddedChroma
 from memory.store import MemoryStore, utc_now
 from memory.text import normalise, text_key

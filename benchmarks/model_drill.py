@@ -35,6 +35,7 @@ from memory.config import Config, LLMConfig
 from memory.ledger import DecisionRecord, Ledger
 from memory.models import (
     Extraction,
+    LanguageModel,
     Memory,
     ProposedMerge,
     Question,
@@ -45,7 +46,6 @@ from memory.models import (
     Vectors,
     Verdict,
 )
-from memory.protocols import LanguageModel
 from memory.store import MemoryStore
 from tests.doubles import START
 from tests.gemini_server import Answer, Asked, GeminiServer, failed, said

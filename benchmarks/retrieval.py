@@ -31,8 +31,7 @@ import numpy.typing as npt
 from benchmarks.minilm import embedders
 from benchmarks.rows import Row, print_table, read_rows
 from memory.config import MemoryConfig
-from memory.models import LOWER, NEAR_COPY, Scale, scale_of
-from memory.protocols import Embedder
+from memory.models import LOWER, NEAR_COPY, Embedder, Scale, scale_of
 from memory.providers import WordLlamaEmbedder
 from memory.search import candidate_pairs, similarities
 from memory.text import has_cjk, normalise

@@ -105,8 +105,8 @@ def installed(extra: str, needed_by: object) -> Iterator[None]:
     `extra`: the name of this package's extra that installs the library. `needed_by`: the command,
     the setting or the address that needs it.
 
-    >>> with installed("dask", "--dask"):
-    ...     import distributed
+    >>> with installed("web", "memory-dedup review"):
+    ...     import starlette
 
     Raises: ConfigError if the library is not installed.
     """

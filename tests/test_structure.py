@@ -19,7 +19,7 @@ from scripts.faces import ROOMS
 
 ROOT = Path(__file__).parent.parent
 RANKS = [
-    "errors", "boundary", "text", "models", "protocols", "config", "runtime", "coverage", "ledger",
+    "errors", "text", "models", "config", "runtime", "coverage", "ledger",
     "search", "decide", "providers", "offline", "store", "deduplicator", "extractor",
     "interchange", "upkeep", "assembly", "agent", "adapters", "review", "cli", "orchestrator",
     "__main__",
@@ -33,7 +33,7 @@ SHELLS = {
 EDGES = {"adapters", "agent", "cli", "review"}
 """Where others meet the core."""
 FACES = {
-    "assembly", "errors", "models", "protocols", "config", "runtime", "text", "upkeep",
+    "assembly", "errors", "models", "config", "runtime", "text", "upkeep",
     "interchange",
 }  # fmt: skip
 """All that an edge imports, so that one reads an edge without the core."""
@@ -50,7 +50,7 @@ HOME_OF = {
     "sqlite3": {"ledger.database", "interchange.databases"},
     "psycopg": {"interchange.databases"},
     "openai": {"providers.openai"},
-    "opentelemetry": {"runtime.telemetry", "boundary"},
+    "opentelemetry": {"runtime.telemetry", "text.boundary"},
     "tenacity": {"providers.remote"},
     "distributed": {"assembly.wiring"},
     "starlette": {"runtime.listening", "review.server", "agent.server"},

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from memory import interchange, ledger, offline, providers, search, store
 from memory.config import PLAIN_THRESHOLDS, Config, server_url
 from memory.errors import ConfigError, IndexFault, LedgerError, LedgerOutdated, installed
-from memory.protocols import Embedder, LanguageModel, VectorIndex
+from memory.models import Embedder, LanguageModel, VectorIndex
 
 logger = logging.getLogger(__name__)
 

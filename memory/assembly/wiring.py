@@ -17,8 +17,7 @@ from memory import deduplicator, extractor, ledger, offline, store, upkeep
 from memory.assembly.stores import build_model, guarded, open_store
 from memory.config import Config, configured
 from memory.errors import InputError, installed
-from memory.models import PERSON
-from memory.protocols import Embedder, LanguageModel
+from memory.models import PERSON, Embedder, LanguageModel
 from memory.store import Asker
 
 _DASK_S = 10

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, TypeVar
 
-from memory.boundary import guarded
 from memory.coverage.additions import changed_by_additions
 from memory.coverage.order import Side, in_order, moved
 from memory.coverage.parse import Parse, Word, parse_as_english, parse_by_dictionary
@@ -23,6 +22,7 @@ from memory.coverage.written import punctuated_otherwise, written_otherwise
 from memory.text import (
     ENGLISH,
     NOT,
+    guarded,
     identity,
     is_japanese,
     may_be_english,

@@ -198,9 +198,10 @@ class Planner:
         private = next(iter(nodes.values()))[0].memory.is_private
         if rules is None or (private and not rules.private):
             return None
-        asked = {key for group in again.groups.get(scope.key, ()) for key in group}
+        of_scope = scope.key
+        asked = {key for group in again.groups.get(of_scope, ()) for key in group}
         return frozenset(
-            key for key in nodes if key in asked or not (again.alone or (scope.key, key) in read)
+            key for key in nodes if key in asked or not (again.alone or (of_scope, key) in read)
         )
 
 

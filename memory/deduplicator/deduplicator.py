@@ -34,6 +34,7 @@ from memory.models import (
     DeduplicationReport,
     Embedded,
     Extracted,
+    LanguageModel,
     Memory,
     Outcome,
     Price,
@@ -44,7 +45,6 @@ from memory.models import (
     Usage,
     scale_of,
 )
-from memory.protocols import LanguageModel
 from memory.providers import Asking, Budget, CallBudget, completed, estimated
 from memory.runtime import Progress, in_thread, telemetry
 from memory.store import (

@@ -41,6 +41,7 @@ from memory.models import (
     Decision,
     Embedded,
     Extracted,
+    LanguageModel,
     Memory,
     ProposedMerge,
     Question,
@@ -50,7 +51,6 @@ from memory.models import (
     Usage,
     Verdict,
 )
-from memory.protocols import LanguageModel
 from memory.providers import Asking
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
 from memory.store import Asker, MemoryStore, Named, find_named, superseding

@@ -31,8 +31,7 @@ from memory.errors import (
 )
 from memory.extractor.turn_reader import TurnReader, TurnsRead, after_silences, summed
 from memory.ledger import Lease, Ledger, PendingTurn, Reader, Waiting
-from memory.models import ExtractionResult, Turn
-from memory.protocols import LanguageModel
+from memory.models import ExtractionResult, LanguageModel, Turn
 from memory.providers import completed
 from memory.runtime import Progress, in_thread
 from memory.store import MemoryStore

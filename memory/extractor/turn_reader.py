@@ -30,6 +30,7 @@ from memory.models import (
     Extracted,
     ExtractionResult,
     KeptCandidate,
+    LanguageModel,
     Memory,
     NamedMemory,
     Scope,
@@ -38,7 +39,6 @@ from memory.models import (
     name_of_candidate,
 )
 from memory.offline import asked_to_remember, only_asks_to_remember, retold
-from memory.protocols import LanguageModel
 from memory.providers import Budget
 from memory.runtime import in_thread, in_thread_if_long, telemetry
 from memory.store import MemoryStore

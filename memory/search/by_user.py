@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from memory.errors import IndexFault
 from memory.ledger import Change, Ledger, LiveRow, Reader
-from memory.models import Scope, Vector, Vectors
-from memory.protocols import Query
+from memory.models import Query, Scope, Vector, Vectors
 from memory.search.scores import Best, Ints, Spread, WordScores, chunks, multiplied, slack
 
 EVERYBODY = Scope(())

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from memory.errors import IndexFault
 from memory.ledger import Ledger
-from memory.models import Scope
-from memory.protocols import Query, VectorIndex
+from memory.models import Query, Scope, VectorIndex
 from memory.search.by_user import VectorsByUser, nearest_in_parts, owner_of
 from memory.search.follower import Follower, index_faults
 from memory.search.scores import Best, WordScores

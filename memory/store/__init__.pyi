@@ -8,3 +8,4 @@ from .nearby import Arrivals as Arrivals, Nearby as Nearby, NewMemory as NewMemo
 from .store import MemoryStore as MemoryStore, reworded as reworded, utc_now as utc_now
 from .superseding import Holds as Holds, Suspect as Suspect, add_ended as add_ended, answer as answer, superseding as superseding, suspects as suspects
 from .undoing import close_pending as close_pending, plan_undo as plan_undo, reopen_pending as reopen_pending
+from .unread import unread_snapshot as unread_snapshot

@@ -9,8 +9,7 @@ import numpy as np
 
 from memory.errors import EmbedderMismatch, EmbeddingError
 from memory.ledger import AdaptiveBatchSize, Ledger, Reader, Writer
-from memory.models import Embedded, Memory, Vector, Vectors
-from memory.protocols import Embedder
+from memory.models import Embedded, Embedder, Memory, Vector, Vectors
 from memory.text import normalise, text_key
 
 logger = logging.getLogger(__name__)

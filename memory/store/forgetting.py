@@ -13,7 +13,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from memory import coverage, offline
-from memory.boundary import guarded
 from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
 from memory.ledger import (
     FORGOTTEN_REASON,
@@ -37,7 +36,7 @@ from memory.models import (
     turns_of,
 )
 from memory.search import SearchRouter
-from memory.text import clean, sentences, telling_words, text_key
+from memory.text import clean, guarded, sentences, telling_words, text_key
 
 logger = logging.getLogger(__name__)
 

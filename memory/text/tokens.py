@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from memory.boundary import guarded
+from memory.text.boundary import guarded
 from memory.text.cleaning import is_japanese, normalise
 from memory.text.languages import with_all_languages
 from memory.text.signs import decoded, unified

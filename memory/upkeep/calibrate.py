@@ -15,8 +15,7 @@ from typing import Any
 from memory.coverage import covers, differs
 from memory.errors import InputError
 from memory.ledger import DecisionRecord
-from memory.models import LOWER, Memory, Question, Scope
-from memory.protocols import LanguageModel
+from memory.models import LOWER, LanguageModel, Memory, Question, Scope
 from memory.runtime import Progress, read_bounded, side_by_side
 from memory.search import candidate_pairs, similarity
 from memory.store import MemoryStore

@@ -15,8 +15,7 @@ from pydantic import Field
 
 from memory.deduplicator import FAITHFUL, TRIAL
 from memory.errors import ModelError
-from memory.models import Frozen, Memory, Question, Turn, Usage
-from memory.protocols import LanguageModel
+from memory.models import Frozen, LanguageModel, Memory, Question, Turn, Usage
 
 _START = datetime(2026, 3, 2, 18, 0, tzinfo=UTC)  # a Monday
 _MOST_WRONG = 1

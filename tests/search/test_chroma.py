@@ -16,7 +16,7 @@ import pytest
 from memory.errors import IndexFault, InputError
 from memory.interchange import ChromaStore
 from memory.ledger import Ledger
-from memory.protocols import Query
+from memory.models import Query
 from memory.search import ChromaServer, EmbeddedChroma, ServedChroma
 from memory.search.chroma_client import ChromaProcess, alone_at
 from memory.search.follower import Follower
