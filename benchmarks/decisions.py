@@ -40,7 +40,7 @@ from memory.models import Action, Decision, Embedder, Memory, Question, Rules, S
 from memory.offline import OfflineModel
 from memory.search import similarities
 from memory.text import normalise
-from memory.upkeep import wilson
+from yardstick.score import wilson
 
 _RUNS = 5
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,7 +1,7 @@
 """Decide about one new memory, a group of memories, or a question that a model failed to answer.
 
 If only a model can decide, the result is a `Question`. `decide_new` and `plan_group` implement the
-decision table of ARCHITECTURE.md. The module does no I/O.
+decision table of docs/decisions.md. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def decide_new(
     """Decide whether to store a new memory, replace a memory, or ask a model.
 
     Return the decision or question, and the match on which it is based, if any. The rules are those
-    of the decision table in ARCHITECTURE.md.
+    of the decision table in docs/decisions.md.
 
     `matches`: similar memories of the same scope, most similar first. The caller must leave out
     memories whose text was judged distinct from the new text. `shown`: the `dated_key` of texts

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from memory.decide import MOST_ON_PAGE, NEIGHBOURS
 from memory.ledger import Snapshot, take_snapshot
-from memory.models import Scope
-from memory.protocols import Query
+from memory.models import Query, Scope
 from memory.store.asking import Asker, kept_apart
 from memory.store.expiring import expire
 from memory.store.store import MemoryStore
