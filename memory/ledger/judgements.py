@@ -262,7 +262,7 @@ class Readings(TableGroup):
         c = t.memories.c
         its = (_READ.scope == scope.key, _READ.model == model)
         is_read = sa.exists().where(*its, _READ.text_key == c.text_key)
-        own = (c.metadata, *(c[name] for name in SCOPE_FIELDS)) if scope.of_metadata else ()
+        own = (c.metadata, *(c[name] for name in SCOPE_FIELDS)) if scope.metadata_fields else ()
         query = sa.select(c.id, c.text_key, c.when, *own).where(
             c.live, *in_scope(scope), sa.or_(c.when != "", sa.not_(is_read))
         )

@@ -6,7 +6,6 @@ from memory.decide import MOST_ON_PAGE, NEIGHBOURS
 from memory.ledger import Snapshot, take_snapshot
 from memory.models import Query, Scope
 from memory.store.asking import Asker, kept_apart
-from memory.store.expiring import expire
 from memory.store.store import MemoryStore
 from memory.text import text_of
 
@@ -24,8 +23,7 @@ def unread_snapshot(
     `later`: the `dated_key`s of unread texts that count as read; None means those of all but the 48
     that came last. They are returned, too. `whole_lineage`: see `take_snapshot`.
     """
-    expire(store.ledger, store.clock())
-    with store.ledger.reading() as reader:
+    with store.ledger.reading(store.clock()) as reader:
         revision = reader.revision()
         keys = reader.readings.unread(asker.model, scope)
         if later is None:
