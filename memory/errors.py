@@ -105,8 +105,12 @@ def installed(extra: str, needed_by: object) -> Iterator[None]:
     `extra`: the name of this package's extra that installs the library. `needed_by`: the command,
     the setting or the address that needs it.
 
-    >>> with installed("web", "memory-dedup review"):
-    ...     import starlette
+    >>> try:
+    ...     with installed("web", "memory-dedup review"):
+    ...         import no_such_library
+    ... except ConfigError as error:
+    ...     print(error.source, error.problem)
+    memory-dedup review no_such_library is not installed
 
     Raises: ConfigError if the library is not installed.
     """

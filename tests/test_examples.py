@@ -6,9 +6,11 @@ import asyncio
 import doctest
 import importlib
 import inspect
+import json
 import re
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,10 @@ from typing import Any
 import pytest
 
 import memory
-from memory import ChatMemory, Memories, MemoryDeduplicator, MemoryStore
+from memory import ChatMemory, Memories, MemoryDeduplicator, MemoryStore, Source
 from memory.assembly import build_deduplicator, build_model
 
-ROOMS = ("memory", "memory.models")
+ROOMS = ("memory", "memory.models", "memory.assembly")
 """What users import from, as docs/library.md says: all names of these faces are public."""
 FACES = (Memories, ChatMemory, MemoryStore, MemoryDeduplicator)
 """Classes whose methods need an example, too."""
@@ -59,6 +61,17 @@ def test_each_public_name_has_an_example() -> None:
     assert not without, f"add an example of two or three lines: {', '.join(without)}"
 
 
+def notes_in(folder: Path) -> Source:
+    """Return a store of LangGraph with two memories, one of which repeats the other."""
+    file = folder / "notes.sqlite"
+    with closing(sqlite3.connect(file)) as store, store:
+        store.execute("CREATE TABLE store (prefix, key, value, created_at, updated_at, expires_at)")
+        for key, text in (("1", "Noa has a cat."), ("2", "Noa has a cat!")):
+            row = ["memories.noa", key, json.dumps({"text": text}), "2026-05-01 08:00:00"]
+            store.execute("INSERT INTO store VALUES (?, ?, ?, ?, NULL, NULL)", row)
+    return Source(langgraph=str(file))
+
+
 @contextmanager
 def objects_in(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects that the examples use; they share one store."""
@@ -70,6 +83,7 @@ def objects_in(folder: Path) -> Iterator[dict[str, Any]]:
         chat = memory.open_chat_memory(config, data_dir=str(folder / "chat"))
         yield {
             "config": config,
+            "notes": notes_in(folder),
             "memories": memories,
             "store": memories.store,
             "chat": chat,
@@ -82,9 +96,10 @@ def objects_in(folder: Path) -> Iterator[dict[str, Any]]:
         runner.run(chat.close())
 
 
-@pytest.fixture(scope="module")
-def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    with objects_in(tmp_path_factory.mktemp("examples")) as given:
+@pytest.fixture
+def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    with objects_in(tmp_path) as given:
+        monkeypatch.chdir(tmp_path)
         yield given
 
 
@@ -93,13 +108,10 @@ def modules() -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules())
-def test_examples_run(
-    name: str, objects: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    runner = doctest.DocTestRunner()
+def test_examples_run(name: str, objects: dict[str, Any]) -> None:
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     module = importlib.import_module(name)
-    given = {**names(*ROOMS, "memory.assembly"), **vars(module), **objects}
+    given = {**names(*ROOMS), **vars(module), **objects}
     for test in doctest.DocTestFinder(exclude_empty=True).find(module, globs=given):
         for example in test.examples:
             example.source = without_await(example.source)

@@ -116,6 +116,10 @@ class Brought:
     and the `Reading`, which says how rows became memories. It is None if cleaned memories cannot be
     written back to the source. `kinds` are the metadata fields that keep memories apart, such as
     `status`. `across` are fields that do not, even if they did after an earlier import.
+
+    >>> brought = read_source(notes, config)
+    >>> [(memory.user, memory.content) for memory in brought.memories], len(brought.notes)
+    ([('memories.noa', 'Noa has a cat.'), ('memories.noa', 'Noa has a cat!')], 1)
     """
 
     memories: list[Memory]
@@ -131,6 +135,12 @@ def read_source(source: Source, config: Config) -> Brought:
 
     Memories of one user but several agents may be merged, unless `memory.dedup_scope` contains
     `agent_id`. If there are such memories that may be merged, a note in the result says so.
+
+    >>> from pathlib import Path
+    >>> size = Path("mia.jsonl").write_text('{"content": "Mia rows."}\\n{"user": "Mia"}')
+    >>> brought = read_source(Source(file="mia.jsonl"), config)
+    >>> [memory.content for memory in brought.memories], [str(why) for why in brought.left_out]
+    (['Mia rows.'], ['mia.jsonl:2: content: field required; this line is left out'])
 
     Raises: InputError if the source cannot be read.
     """
@@ -240,6 +250,13 @@ def _without_expired(
 def their_collection(kind: Kind, location: str, name: str, *, trust: bool = False) -> ExternalStore:
     """Return the collection `name` of another program's store, without reading it.
 
+    >>> their_collection("langgraph", "notes.sqlite", "store").place.name
+    'notes.sqlite'
+    >>> their_collection("pgvector", "notes.sqlite", "store")
+    Traceback (most recent call last):
+        ...
+    memory.errors.InputError: notes.sqlite: is no address of a PostgreSQL; give postgresql://...
+
     Raises: InputError if the address is not valid, or if it is a folder of Qdrant and `trust` is
     False.
     """
@@ -259,6 +276,11 @@ def mem0_store(location: str) -> tuple[Kind, str]:
     """Return the kind and the location of the vector store in which mem0 keeps its memories.
 
     `location`: the folder of mem0, or the address of a PostgreSQL or Qdrant server.
+
+    >>> mem0_store("postgresql://localhost/mem0")
+    ('pgvector', 'postgresql://localhost/mem0')
+    >>> mem0_store("http://localhost:6333")
+    ('qdrant', 'http://localhost:6333')
 
     Raises: InputError if the folder does not hold exactly one such store.
     """

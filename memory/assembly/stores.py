@@ -61,6 +61,14 @@ def open_store(
 def open_existing_store(config: Config) -> store.MemoryStore:
     """Open the configured store as `open_store` does, but only if it exists.
 
+    >>> with open_existing_store(config) as opened:
+    ...     opened.counts().live
+    0
+    >>> open_existing_store(config.at("nowhere"))
+    Traceback (most recent call last):
+        ...
+    memory.errors.LedgerMissing: there are no memories at nowhere/ledger.db yet; import some first
+
     Raises: LedgerMissing if there is no store; LedgerError; EmbedderMismatch if another embedder
     made the store's vectors.
     """
@@ -75,6 +83,13 @@ def read_store(config: Config) -> store.MemoryStore:
     memories. This function does not check which embedder made the stored vectors. Methods of the
     store that use them raise EmbedderMismatch if it was another one than the configured embedder.
 
+    >>> with read_store(config) as opened:
+    ...     try:
+    ...         opened.add(opened.new_memory("Mia rows."))
+    ...     except MemoryPipelineError as error:
+    ...         print(type(error).__name__, error.remedy)
+    LedgerError make the data folder writable
+
     Raises: LedgerMissing; LedgerOutdated if an earlier version wrote the ledger; LedgerError.
     """
     return _store(read_ledger(config), config, open_index=None)
@@ -86,6 +101,10 @@ def open_to_examine(config: Config) -> Iterator[tuple[store.MemoryStore, str]]:
 
     No memory is changed. If an earlier version wrote the ledger, an upgraded copy is opened, and
     deleted after the block.
+
+    >>> with open_to_examine(config) as (opened, note):
+    ...     opened.counts().live, note
+    (0, '')
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -111,6 +130,10 @@ def open_ledger(config: Config) -> ledger.Ledger:
 
     Unlike `open_store`, this does not check that the configured embedder made the stored vectors.
 
+    >>> with open_ledger(config.at("new")) as ledger, ledger.reading() as reader:
+    ...     reader.counts().live
+    0
+
     Raises: LedgerError.
     """
     url = config.memory.effective_ledger_url
@@ -125,6 +148,14 @@ def open_ledger(config: Config) -> ledger.Ledger:
 def open_existing_ledger(config: Config) -> ledger.Ledger:
     """Open the ledger as `open_ledger` does, but only if it exists.
 
+    >>> with open_existing_ledger(config) as ledger:
+    ...     ledger.read_only
+    False
+    >>> open_existing_ledger(config.at("nowhere"))
+    Traceback (most recent call last):
+        ...
+    memory.errors.LedgerMissing: there are no memories at nowhere/ledger.db yet; import some first
+
     Raises: LedgerMissing if there is no ledger; LedgerError.
     """
     with contextlib.suppress(LedgerOutdated):
@@ -137,6 +168,9 @@ def upgrade_ledger(config: Config) -> Path | None:
 
     Return None if the ledger already is of this version.
 
+    >>> print(upgrade_ledger(config))
+    None
+
     Raises: LedgerMissing, LedgerError.
     """
     return ledger.Ledger.upgrade(config.memory.effective_ledger_url, Path(config.memory.data_dir))
@@ -144,6 +178,10 @@ def upgrade_ledger(config: Config) -> Path | None:
 
 def read_ledger(config: Config) -> ledger.Ledger:
     """Open the existing ledger, without the rest of the store, for reading only.
+
+    >>> with read_ledger(config) as ledger:
+    ...     ledger.read_only
+    True
 
     Raises: LedgerMissing; LedgerOutdated if an earlier version wrote it; LedgerError.
     """
@@ -213,6 +251,14 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
     3. Gemini, if its API key is set
     4. the offline model
 
+    >>> build_model(config).name
+    'offline'
+    >>> try:
+    ...     build_model(config, own="gpt")
+    ... except MemoryPipelineError as error:
+    ...     print(error)
+    the language model: has no name, judge, extract, reply, aclose; see docs/own-models.md
+
     Raises: ConfigError if an API key, a library or the name of the model is missing. ConfigError,
     too, if `llm.provider` names a factory that fails, or if a model lacks a required attribute.
     """
@@ -265,6 +311,10 @@ def guarded(model: LanguageModel, config: Config) -> LanguageModel:
 
 def build_embedder(config: Config) -> Embedder:
     """Return the configured embedder. An embedder on this machine loads its model at the first use.
+
+    >>> embedder = build_embedder(config)
+    >>> embedder.fingerprint, embedder.embed(["Mia has a cat."]).shape
+    ('wordllama-l2_supercat-256/unit/nfkc-casefold', (1, 256))
 
     Raises: ConfigError if an API key or a library is missing, or if the configuration names an
     embedder of the user's own that cannot be imported or built.

@@ -32,6 +32,10 @@ def build_deduplicator(
     `executor`: runs the parallel parts of cleaning the whole store, such as the search for
     near-copies (default: this process runs them).
 
+    >>> deduplicator = build_deduplicator(store, config, model)
+    >>> (await deduplicator.check_and_merge(store.new_memory("Quy rows.", user="Quy"))).content
+    'Quy rows.'
+
     Raises: ConfigError if `model` lacks a required attribute.
     """
     llm = config.llm
@@ -52,6 +56,9 @@ def build_answers(store: store.MemoryStore, config: Config) -> upkeep.Answers:
     """Build the object that applies a person's answers from a review.
 
     All decisions of this object are recorded as one new run, which can be undone as a whole.
+
+    >>> build_answers(store, config).run == build_answers(store, config).run  # each has its own run
+    False
     """
     return upkeep.Answers(store, config.memory.rules, deduplicator.new_run())
 
@@ -70,6 +77,11 @@ def build_review(
     request. `blind`: whether to hide how similar the memories of a group are, and what is proposed
     for them, so that the person answers without seeing either. `follow_undo`: receives undone
     decisions, and returns a message, or "".
+
+    >>> review = build_review(store, config, model)
+    >>> await review.look()
+    >>> review.progress().last is None  # nobody has answered yet
+    True
     """
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)
@@ -96,6 +108,11 @@ def build_extractor(
 
     `model` may be an object of your own; an exception that it raises counts as a failed call.
     `deduplicator`: compares the extracted memories with the stored ones (default: a new one).
+
+    >>> turn = Turn(speaker="Rob", text="I have a canary.", at=datetime.now(UTC))
+    >>> extractor = build_extractor(store, config, model)
+    >>> [one.memory.content for one in (await extractor.extract_and_store([turn])).outcomes]
+    ['Rob has a canary.']
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
@@ -162,6 +179,10 @@ def build_chat_memory(
     `on_extracted`: called in the extraction thread with the result of each extraction. Results that
     contain only the cost of model calls are not reported. `release`: awaited by `ChatMemory.close`,
     after extraction has stopped.
+
+    >>> async with build_chat_memory(store, config, model) as memory:
+    ...     print((await memory.remember("Pia rows.", user="Pia")).action.value)
+    add
     """
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)
@@ -183,6 +204,10 @@ def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | 
 
     `workers`: the number of processes on this machine. `dask`: the address of a Dask scheduler. The
     executor is shut down after the block.
+
+    >>> with open_executor(workers=None, dask=None) as executor:
+    ...     print(executor)
+    None
 
     Raises: ConfigError if Dask is not installed; InputError if no scheduler answers.
     """

@@ -301,6 +301,11 @@ def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
     """Return the differences of two texts as pairs (words of the old text, words of the new text).
 
     One side is "" if words were only added or removed. Each side has at most 200 characters.
+
+    >>> differing("Mia has two cats.", "Mia has three cats.")
+    (('two', 'three'),)
+    >>> differing("Mia rows.", "Mia rows on Sundays.")
+    (('', 'on Sundays'),)
     """
     found = compare(old, new)
     if found.a_covers_b and found.b_covers_a:

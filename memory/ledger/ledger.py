@@ -43,7 +43,15 @@ T = TypeVar("T")
 
 
 class Ledger:
-    """An open ledger. It is safe to share between threads; a `with` statement closes it."""
+    """An open ledger. It is safe to share between threads; a `with` statement closes it.
+
+    >>> with Ledger.create("sqlite:///own.db") as ledger, ledger.reading() as reader:
+    ...     ledger.read_only, reader.counts().live
+    (False, 0)
+    >>> with Ledger.open("sqlite:///own.db") as ledger:
+    ...     ledger.read_only
+    True
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -275,7 +283,13 @@ _META = Prepared(sa.select(t.meta.c.value).where(t.meta.c.key == sa.bindparam("k
 
 
 class Reader:
-    """One committed state of the ledger. Each attribute reads one group of tables."""
+    """One committed state of the ledger. Each attribute reads one group of tables.
+
+    >>> outcome = memories.remember("Gil rows.", user="Gil")
+    >>> with store.ledger.reading() as reader:
+    ...     reader.memories.rows([outcome.memory.id])[outcome.memory.id].memory.content
+    'Gil rows.'
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -359,7 +373,14 @@ class Reader:
 
 
 class Writer(Reader):
-    """One writing transaction, which commits completely or not at all."""
+    """One writing transaction, which commits completely or not at all.
+
+    >>> with store.ledger.writing() as writer:
+    ...     writer.set_meta("own.key", "value")
+    >>> with store.ledger.reading() as reader:
+    ...     reader.meta("own.key")
+    'value'
+    """
 
     def set_meta(self, key: str, value: str) -> None:
         statement = self.transaction.upsert(t.meta).values(key=key, value=value)

@@ -84,6 +84,11 @@ def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
     """Take a snapshot of only the memories with these ids.
 
     The snapshot's fields for verdicts and ancestors are empty.
+
+    >>> outcome = memories.remember("Hob rows.", user="Hob")
+    >>> with store.ledger.reading() as reader:
+    ...     [row.memory.content for row in snapshot_of(reader, [outcome.memory.id]).rows]
+    ['Hob rows.']
     """
     found = reader.memories.rows(ids).values()
     rows = tuple(sorted(found, key=lambda row: (row.memory.timestamp, row.seq)))

@@ -33,6 +33,14 @@ class Conflict:
 
     `why` is, for example, "mem_0123456789ab changed". The caller must read the memories again, and
     make a new decision.
+
+    >>> old = memories.remember("Yul has a cat.", user="Yul").memory
+    >>> with store.ledger.reading() as reader:
+    ...     condition = Condition(revision=reader.revision())
+    >>> new = memories.update(old.id, "Yul has two cats.")
+    >>> done = store.apply(Decision(Action.KEEP_BOTH, "", (old,), condition=condition))
+    >>> isinstance(done, Conflict), done.why == f"{old.id} changed"
+    (True, True)
     """
 
     why: str

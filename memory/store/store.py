@@ -795,6 +795,11 @@ def reworded(memory: Memory, content: str, version_id: str) -> Survivor:
 
     A retired memory with the id `version_id` gets the former text.
 
+    >>> cat = store.new_memory("Mia has a cat.", user="Mia")
+    >>> survivor = reworded(cat, "Mia has two cats.", new_memory_id())
+    >>> survivor.memory.id == cat.id, survivor.memory.content, survivor.version.content
+    (True, 'Mia has two cats.', 'Mia has a cat.')
+
     Raises: InputError if the new text is empty or too long.
     """
     version = memory.model_copy(update={"id": version_id, "linked_ids": ()})

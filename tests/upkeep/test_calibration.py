@@ -48,7 +48,7 @@ def judged(made: Sequence[AlikePair], crossing: float, seed: int = 7) -> dict[st
 
 @pytest.fixture
 def near_copies(make_memory: MakeMemory) -> Callable[..., tuple[list[AlikePair], Answers]]:
-    """Return twenty covered pairs of each band from 0.95 on, of which some are (asked, the same)."""
+    """Return twenty covered pairs of each band from 0.95 on, of which some are (asked, same)."""
 
     def made(*said: tuple[int, int]) -> tuple[list[AlikePair], Answers]:
         lows = [low for low in EDGES[:-1] if low >= 0.95]
