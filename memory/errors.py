@@ -88,7 +88,7 @@ class UnnamedFile(ConfigError):
     """
 
     def __init__(self, source: str, key: str, file: Path, target: str) -> None:
-        sends = key.endswith("base_url")
+        sends = key.endswith("_url")
         risk = f"sends memories and keys to {target}" if sends else f"runs the code {target}"
         variable = key.replace(".", "_").upper()
         name = variable if variable.startswith("MEMORY_") else f"MEMORY_{variable}"
