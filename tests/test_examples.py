@@ -27,8 +27,6 @@ ROOMS = tuple(
 """Rooms all of whose names need an example: what users import from, and what is read most."""
 FACES = (Memories, ChatMemory, MemoryStore, MemoryDeduplicator)
 """Classes whose methods need an example, too."""
-ALSO = ("memory.store.matching",)
-"""Modules with examples, of which no public name above comes."""
 
 
 def names(*rooms: str) -> dict[str, Any]:
@@ -107,7 +105,11 @@ def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
 
 
 def modules() -> list[str]:
-    return sorted({found.__module__ for _, found in documented()}.union(ALSO))
+    """Return the modules of the package that have examples."""
+    root = Path(memory.__file__).parent
+    paths = (path for path in root.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))
+    names = (".".join(path.relative_to(root.parent).with_suffix("").parts) for path in paths)
+    return sorted(name.removesuffix(".__init__") for name in names)
 
 
 @pytest.mark.parametrize("name", modules())
