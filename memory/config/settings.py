@@ -23,6 +23,7 @@ from memory.models import (
     Rules,
     Scale,
     ScopeField,
+    Usage,
     as_tuple,
     scale_of,
 )
@@ -289,6 +290,9 @@ class LLMConfig(Frozen):
     def budget_s(self) -> float:
         """The most seconds that one piece of work may wait for the model, all attempts together."""
         return 2.0 * self.timeout_s
+
+    def money(self, usage: Usage) -> float | None:
+        return None if self.price is None else self.price.of(usage)
 
 
 class AgentConfig(Frozen):
