@@ -38,8 +38,16 @@ from memory.decide import Order
 from memory.deduplicator import Audit, new_run
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.ledger import Counts
-from memory.models import OFFLINE, DeduplicationReport, LanguageModel, Memory, Usage, Vector
-from memory.runtime import Progress, in_thread
+from memory.models import (
+    OFFLINE,
+    DeduplicationReport,
+    LanguageModel,
+    Memory,
+    Progress,
+    Usage,
+    Vector,
+)
+from memory.runtime import in_thread
 from memory.store import MemoryStore, add_ended, utc_now
 
 
@@ -486,12 +494,6 @@ def undo_write_back(
     """
     undo = interchange.read_undo_file(Path(undo_file))
     header = undo.header
-    if header.is_outdated:
-        raise InputError(
-            undo.path,
-            "was written by an earlier version, which saved LangGraph's items in another form",
-            "undo it with that version",
-        )
     place = moved_to or header.place
     theirs = their_collection(header.kind, place, header.collection, trust=trust)
     return interchange.undo_write_back(

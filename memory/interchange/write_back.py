@@ -26,7 +26,7 @@ from memory.interchange.collection import (
     changes_for,
 )
 from memory.interchange.foreign import ForeignRow, Reading
-from memory.interchange.jsonl import json_line, read_objects
+from memory.interchange.jsonl import json_line
 from memory.interchange.plan_back import (
     Deletion,
     LeftAlone,
@@ -35,8 +35,8 @@ from memory.interchange.plan_back import (
     WriteBackPlan,
 )
 from memory.ledger import Ledger
-from memory.models import Frozen, UtcTime, Vector
-from memory.runtime import Progress, replacing
+from memory.models import Frozen, Progress, UtcTime, Vector
+from memory.runtime import read_objects, replacing
 
 logger = logging.getLogger(__name__)
 
@@ -209,9 +209,7 @@ class UndoHeader(Frozen):
     is killed, the run that finishes it uses the same time.
     """
 
-    format: Literal["memory-dedup write-back 1", "memory-dedup write-back 2"] = (
-        "memory-dedup write-back 2"
-    )
+    format: Literal["memory-dedup write-back 2"] = "memory-dedup write-back 2"
     kind: Kind
     place: str
     collection: str
@@ -219,14 +217,6 @@ class UndoHeader(Frozen):
     sync_threshold: int | None
     rows: int
     at: UtcTime
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether only an earlier version of this program can undo the write-back.
-
-        Undo files of format 1 store LangGraph's items in another layout.
-        """
-        return self.kind == "langgraph" and self.format.endswith("1")
 
 
 @dataclass(frozen=True)
