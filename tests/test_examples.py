@@ -21,7 +21,7 @@ import memory
 from memory import ChatMemory, Memories, MemoryDeduplicator, MemoryStore, Source
 from memory.assembly import build_deduplicator, build_model
 
-ROOMS = ("memory", "memory.models", "memory.assembly")
+ROOMS = ("memory", "memory.models", "memory.assembly", "memory.errors")
 """What users import from, as docs/library.md says: all names of these faces are public."""
 FACES = (Memories, ChatMemory, MemoryStore, MemoryDeduplicator)
 """Classes whose methods need an example, too."""
@@ -50,8 +50,9 @@ def documented() -> Iterator[tuple[str, Any]]:
 
 
 def returns_something(found: Any) -> bool:
+    """Return whether a class has values, or a function a result; most errors only have a name."""
     if inspect.isclass(found):
-        return True
+        return not issubclass(found, Exception) or "__init__" in vars(found)
     returned = inspect.isfunction(found) and inspect.signature(found).return_annotation
     return returned not in (False, "None", None)
 

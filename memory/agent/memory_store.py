@@ -72,7 +72,7 @@ class AgentMemory:
     """The memories that an agent may use: those of one user, or of everyone if `user` is None.
 
     `observers`: functions that are called with each newly saved memory. `rules`: the policy of all
-    writes. `candidates`: a new memory is compared with this many of its nearest memories.
+    writes.
     """
 
     def __init__(
@@ -82,11 +82,9 @@ class AgentMemory:
         user: str | None = None,
         observers: Sequence[OnSaved] = (),
         rules: Rules | None = None,
-        candidates: int = 5,
     ) -> None:
         self._store = store
         self._rules = rules or Rules()
-        self._candidates = candidates
         self._observers = tuple(observers)
         self.user = clean(user) if user is not None else None
         self._scope = Scope(()) if self.user is None else Scope.of_user(self.user)
@@ -144,9 +142,7 @@ class AgentMemory:
             memory = Memory.model_validate(values)
         except ValidationError as exc:
             raise InputError("memory", str(first_problem(exc))) from exc
-        by = SaveRules(
-            self._rules, self._candidates, link_threshold, max_links, dedup_threshold, force
-        )
+        by = SaveRules(self._rules, link_threshold, max_links, dedup_threshold, force)
         saved = await self._save(memory, by, replaces)
         related = list(saved.related)
         if saved.memory is not None:

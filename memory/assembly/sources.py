@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from memory.assembly.stores import chroma_headers
+from memory.assembly.stores import chroma_server
 from memory.config import Config
 from memory.errors import InputError
 from memory.interchange import (
@@ -295,18 +294,4 @@ def mem0_store(location: str) -> tuple[Kind, str]:
 def _chroma_location(given: str) -> Path | ChromaServer:
     if not given.startswith(("http://", "https://")):
         return Path(given)
-    url = urlsplit(given)
-    try:
-        port = url.port or (443 if url.scheme == "https" else 8000)
-    except ValueError as exc:
-        raise InputError(given, f"has no port ({exc})", "give http://HOST:PORT") from exc
-    if not url.hostname or url.path.strip("/") or url.query:
-        raise InputError(given, "is no address of a Chroma server", "give http://HOST:PORT")
-    return ChromaServer(
-        host=url.hostname,
-        port=port,
-        ssl=url.scheme == "https",
-        tenant="default_tenant",
-        database="default_database",
-        headers=chroma_headers(),
-    )
+    return chroma_server(given)

@@ -15,12 +15,20 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from memory import interchange, ledger, offline, providers, search, store
 from memory.config import PLAIN_THRESHOLDS, Config, server_url
-from memory.errors import ConfigError, IndexFault, LedgerError, LedgerOutdated, installed
+from memory.errors import (
+    ConfigError,
+    IndexFault,
+    InputError,
+    LedgerError,
+    LedgerOutdated,
+    installed,
+)
 from memory.models import Embedder, LanguageModel, VectorIndex
 
 logger = logging.getLogger(__name__)
@@ -204,10 +212,9 @@ def _store(
             ledger,
             embedder,
             open_index,
-            index_at_once=config.memory.chroma.host is not None,
+            index_at_once=config.memory.search.chroma_url is not None,
             vectors_mb=config.memory.search.vectors_mb,
             scope_fields=tuple(dict.fromkeys((*config.memory.dedup_scope, *kinds))),
-            hybrid=config.memory.search.hybrid,
             folds=config.memory.dedup_enabled,
             zone=config.memory.zone,
             scale=config.memory.scale_for(embedder.fingerprint),
@@ -226,17 +233,9 @@ def _open_index(ledger: ledger.Ledger, config: Config) -> VectorIndex:
         except ConfigError as exc:
             raise IndexFault(str(exc)) from exc
         return own
-    chroma = config.memory.chroma
-    if chroma.host is not None:
-        server = search.ChromaServer(
-            host=chroma.host,
-            port=chroma.port,
-            ssl=chroma.ssl,
-            tenant=chroma.tenant,
-            database=chroma.database,
-            headers=chroma_headers(),
-        )
-        return search.ServedChroma(server, ledger.store_id())
+    url = config.memory.search.chroma_url
+    if url is not None:
+        return search.ServedChroma(chroma_server(url), ledger.store_id())
     return search.EmbeddedChroma(Path(config.memory.data_dir) / "chroma")
 
 
@@ -299,10 +298,7 @@ def guarded(model: LanguageModel, config: Config) -> LanguageModel:
     return providers.GuardedModel(
         model,
         concurrency=None if isinstance(model, providers.RemoteModel) else llm.concurrency,
-        failures=llm.breaker_failures,
-        pause_s=llm.breaker_pause_s,
-        # A caller waits longer than this: timeout_s for a reply, budget_s for a write.
-        patience_s=min(llm.timeout_s, llm.budget_s) / 2,
+        patience_s=llm.timeout_s / 2,  # a caller waits at least twice as long
     )
 
 
@@ -411,6 +407,27 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> provid
     return providers.OpenAIServer(config.openai_key)
 
 
-def chroma_headers() -> dict[str, str]:
+def chroma_server(url: str) -> search.ChromaServer:
+    """Return the Chroma server at `url`, with the key, tenant and database of the environment.
+
+    >>> chroma_server("http://127.0.0.1").port
+    8000
+
+    Raises: InputError.
+    """
+    parts = urlsplit(url)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 8000)
+    except ValueError as exc:
+        raise InputError(url, f"has no port ({exc})", "give http://HOST:PORT") from exc
+    if not parts.hostname or parts.path.strip("/") or parts.query:
+        raise InputError(url, "is no address of a Chroma server", "give http://HOST:PORT")
     key = os.environ.get("CHROMA_API_KEY")
-    return {"x-chroma-token": key} if key else {}
+    return search.ChromaServer(
+        host=parts.hostname,
+        port=port,
+        ssl=parts.scheme == "https",
+        tenant=os.environ.get("CHROMA_TENANT") or "default_tenant",
+        database=os.environ.get("CHROMA_DATABASE") or "default_database",
+        headers={"x-chroma-token": key} if key else {},
+    )

@@ -121,7 +121,6 @@ def build_extractor(
         store,
         deduplicator or build_deduplicator(store, config, model),
         model,
-        gap_s=config.memory.extraction_gap,
         categories=config.memory.categories,
         concurrency=config.llm.concurrency,
         budget_s=config.llm.budget_s,

@@ -24,34 +24,24 @@ if TYPE_CHECKING:
     from memory.assembly import Brought, Source
     from memory.config import Config
 
+_STORES = {
+    "chroma": "A Chroma folder, or http://HOST:PORT of a server.",
+    "mem0": "mem0's folder, http://HOST:6333 of its Qdrant, or postgresql://... of its pgvector.",
+    "qdrant": "A local Qdrant folder, or http://HOST:6333.",
+    "pgvector": "postgresql://... of a table with vectors.",
+    "langgraph": "The file of LangGraph's SqliteStore, or postgresql://... of its PostgresStore.",
+}
+
+
+def _places(which: str) -> dict[str, tuple[Any, Any]]:
+    return {
+        f"{which}_{kind}": (str | None, typer.Option(f"--{which}-{kind}", help=text))
+        for kind, text in _STORES.items()
+    }
+
+
 _OPTIONS: dict[str, tuple[Any, Any]] = {
-    "from_chroma": (
-        str | None,
-        typer.Option("--from-chroma", help="A Chroma folder, or http://HOST:PORT of a server."),
-    ),
-    "from_mem0": (
-        str | None,
-        typer.Option(
-            "--from-mem0",
-            help="mem0's folder, http://HOST:6333 of its Qdrant, or postgresql://... of its "
-            "pgvector.",
-        ),
-    ),
-    "from_qdrant": (
-        str | None,
-        typer.Option("--from-qdrant", help="A local Qdrant folder, or http://HOST:6333."),
-    ),
-    "from_pgvector": (
-        str | None,
-        typer.Option("--from-pgvector", help="postgresql://... of a table with vectors."),
-    ),
-    "from_langgraph": (
-        str | None,
-        typer.Option(
-            "--from-langgraph",
-            help="The file of LangGraph's SqliteStore, or postgresql://... of its PostgresStore.",
-        ),
-    ),
+    **_places("from"),
     "from_mcp_memory": (
         Path | None,
         typer.Option("--from-mcp-memory", help="The JSON Lines of MCP's reference memory server."),
@@ -156,37 +146,54 @@ def _time(given: str) -> datetime:
     return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
 
 
-def with_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options in `_OPTIONS` to a command.
+def _targets(given: dict[str, Any]) -> dict[str, str]:
+    places = {name.removeprefix("to_"): place for name, place in given.items()}
+    return {kind: place for kind, place in places.items() if place is not None}
 
-    The command receives the values of these options as a `Source`, in its argument `source`.
+
+def _given_as(
+    argument: str, options: dict[str, tuple[Any, Any]], make: Callable[[dict[str, Any]], Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds `options` to a command.
+
+    The command receives what `make` returns for their values, in its argument `argument`.
     """
-    value = {"Source": Any}  # loading the class would slow down `--help`
-    own = inspect.signature(command, eval_str=True, locals=value)
-    options = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=False if kind is bool else None,
-            annotation=Annotated[kind, option],
-        )
-        for name, (kind, option) in _OPTIONS.items()
-    ]
-    shown = [
-        parameter
-        for name, declared in own.parameters.items()
-        for parameter in (options if name == "source" else [declared])
-    ]
 
-    @wraps(command)
-    def called(**given: Any) -> None:
-        source = _source({name: given.pop(name) for name in _OPTIONS})
-        command(source=source, **given)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        # loading the class `Source` would slow down `--help`
+        own = inspect.signature(command, eval_str=True, locals={"Source": Any})
+        added = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=False if kind is bool else None,
+                annotation=Annotated[kind, option],
+            )
+            for name, (kind, option) in options.items()
+        ]
+        shown = [
+            parameter
+            for name, declared in own.parameters.items()
+            for parameter in (added if name == argument else [declared])
+        ]
 
-    # Both are what typer reads a command's options from.
-    called.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
-    called.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined] # a function's
-    return called
+        @wraps(command)
+        def called(**given: Any) -> None:
+            value = make({name: given.pop(name) for name in options})
+            command(**{argument: value}, **given)
+
+        # Both are what typer reads a command's options from.
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        called.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined] # a function's
+        return called
+
+    return decorate
+
+
+with_source = _given_as("source", _OPTIONS, _source)
+"""Add the options of a store to read; the command receives them as a `Source`, in `source`."""
+with_targets = _given_as("stores", _places("to"), _targets)
+"""Add the options of a store to write; the command receives kinds and places, in `stores`."""
 
 
 def say_left_out(brought: Brought) -> None:

@@ -183,7 +183,7 @@ def calibrate(
     """
     settings: config.Config = context.obj
     with assembly.read_store(settings) as store:
-        pairs = upkeep.pairs_of(store, settings.memory.dedup_candidates)
+        pairs = upkeep.pairs_of(store)
         of_reviews, answers = upkeep.reviewed(store) if from_reviews else ([], {})
     pairs = [*(pair for pair in pairs if pair.key not in answers), *of_reviews]
     if not from_reviews:

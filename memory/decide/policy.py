@@ -302,19 +302,17 @@ def without_fallback(decision: Decision) -> Decision:
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
     """Return a pending decision about a question that a model failed to answer.
 
-    If `rules.on_merge_failure` is "replace" and all members are near-copies, each member whose text
-    another member covers is retired. Otherwise, all members are kept. `reason`: why the model
-    failed.
+    If all members are near-copies, each member whose text another member covers is retired.
+    Otherwise, all members are kept. `reason`: why the model failed.
     """
-    may_replace = rules.on_merge_failure == "replace"
     fallback = None
-    if may_replace and question.are_copies:  # whatever their similarity
+    if question.are_copies:  # whatever their similarity
         fallback = replace_covered(
             question.members, _always(question.similarity), replace(rules, upper=0.0)
         )
     fallback = fallback or Decision(
         Action.KEEP_BOTH,
-        "neither covers the other" if may_replace else "kept both",
+        "neither covers the other",
         question.members,
         similarity=question.similarity,
         cosine=question.cosine,

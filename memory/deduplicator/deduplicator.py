@@ -26,6 +26,7 @@ from memory.deduplicator.run_progress import OnEvent
 from memory.deduplicator.succession import SuccessionReading
 from memory.ledger import Lease
 from memory.models import (
+    COMPARED,
     OFFLINE,
     PLAIN,
     Action,
@@ -148,7 +149,7 @@ class MemoryDeduplicator:
             api_key = _gemini(store, api_key, model, self._config)
         self._model = completed(api_key)
         self._rules = self._config.rules
-        plan = PlanSettings(self._rules, neighbours=self._config.dedup_candidates)
+        plan = PlanSettings(self._rules)
         if executor is not None:
             plan = replace(plan, find_pairs=executor.find_pairs, plan_groups=executor.plan_groups)
         self._settings = BatchSettings(plan, concurrency, budget_s, price)
@@ -156,7 +157,7 @@ class MemoryDeduplicator:
         self._succession = SuccessionReading(store, self._judging)
         self._asker = Asker(self._model.name)
         self._nearby = Nearby(
-            self._config.dedup_candidates if self._config.dedup_enabled else 0,
+            COMPARED if self._config.dedup_enabled else 0,
             self._rules.lower,
             self._asker.bound_by,
             cohesive=not self._rules.guard,  # else whatever stays states all that it replaced

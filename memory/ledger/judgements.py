@@ -11,7 +11,14 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import FORGOTTEN_REASON, Attempt, KnownPair
-from memory.ledger.statements import Prepared, TableGroup, among, in_scope, scope_values_of
+from memory.ledger.statements import (
+    Prepared,
+    TableGroup,
+    among,
+    in_scope,
+    scope_values_of,
+    upsert,
+)
 from memory.models import JUDGES, PERSON, SCOPE_FIELDS, Judge, Memory, Scope
 from memory.text import dated_key, text_of
 
@@ -35,6 +42,14 @@ _DATED = Prepared(
     .where(among(t.memories.c.text_key, "keys"), t.memories.c.when != "")
     .distinct()
 )
+
+
+@Prepared
+def _mark(dialect: str) -> Any:
+    statement = upsert(t.distinct_pairs, dialect)
+    verdict = {"reason": statement.excluded.reason, "by": statement.excluded.by}
+    lower = among(_DISTINCT.by, "lower")
+    return statement.on_conflict_do_update(index_elements=_PAIR, set_=verdict, where=lower)
 
 
 class DistinctPairs(TableGroup):
@@ -119,18 +134,14 @@ class DistinctPairs(TableGroup):
         `pairs`: the scope, the `dated_key` of each text and the reason. A verdict replaces only the
         verdict of a lower judge (offline < model < person).
         """
+        lower = JUDGES[: JUDGES.index(by)]
         rows = [
             {"scope": scope.key, "low_key": min(a, b), "high_key": max(a, b)}
-            | {"reason": reason, "by": by}
+            | {"reason": reason, "by": by, "lower": lower}
             for scope, a, b, reason in pairs
         ]
-        statement = self._transaction.upsert(t.distinct_pairs)
-        # IN does not go with many rows
-        lower = sa.or_(sa.false(), *(_DISTINCT.by == judge for judge in JUDGES[: JUDGES.index(by)]))
-        verdict = {"reason": statement.excluded.reason, "by": statement.excluded.by}
-        put = statement.on_conflict_do_update(index_elements=_PAIR, set_=verdict, where=lower)
         if rows:
-            self._connection.execute(put, rows)
+            _mark.run(self._connection, rows)
 
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
         """Restore earlier verdicts on pairs of texts.

@@ -163,7 +163,7 @@ class Ledger:
         """
         with self.database.reading() as connection:
             reader = Reader(connection)
-            if now is None or self.read_only or not reader.superseded.due(now):
+            if now is None or self.database.read_only or not reader.superseded.due(now):
                 yield reader
                 return
         with self.writing() as writer:

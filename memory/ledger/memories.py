@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, cached_property
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -125,12 +126,9 @@ class Memories(Successors):
         - It arrived with the same user, privacy, time, text and external id. If the given memory
           has a taken id and no external id, its id is compared as its external id.
         """
-        identities = [_identities(memory) for memory in memories]
-        rows = self._found(
-            _ARRIVED,
-            ids=[memory.id for memory in memories],
-            hashes={name for both in identities for name in both},
-        )
+        identities = list(map(_identities, memories))
+        ids, hashes = [memory.id for memory in memories], {*chain(*identities)}
+        rows = self._found(_ARRIVED, ids=ids, hashes=hashes)
         by_id = {row.memory.id: row for row in rows}
         by_identity = {row.identity_hash: row for row in reversed(rows)}
         found: list[tuple[Row | None, bool]] = []

@@ -26,6 +26,8 @@ from memory.ledger.database import RESTORE
 from memory.ledger.records import ScopeValues
 from memory.models import SCOPE_FIELDS, Scope, scope_values
 
+Statement = sa.Select[Any] | sa.Insert | sa.Update
+
 
 class Prepared:
     """A statement that is compiled once for each kind of database, to save time.
@@ -34,11 +36,11 @@ class Prepared:
     One write to the ledger executes about thirty statements.
     """
 
-    def __init__(self, statement: sa.Select[Any] | sa.Insert | sa.Update) -> None:
+    def __init__(self, statement: Statement | Callable[[str], Statement]) -> None:
         """Prepare a statement, which is compiled at its first execution.
 
-        If `statement` is an INSERT, each row given to `run` must have a value for every column
-        except `seq`.
+        `statement`: it may be a function that returns the statement for a kind of database, such
+        as "sqlite". Each row given to an INSERT must have a value for every column except `seq`.
         """
         self._statement = statement
         self._compiled: dict[str, _Compiled] = {}
@@ -84,8 +86,9 @@ class Prepared:
         """
         compiled = self._compiled.get(connection.dialect.name)
         if compiled is None:
-            compiled = _Compiled(self._statement, connection.dialect)
-            self._compiled[connection.dialect.name] = compiled
+            statement, name = self._statement, connection.dialect.name
+            statement = statement(name) if callable(statement) else statement
+            compiled = self._compiled[name] = _Compiled(statement, connection.dialect)
         parameters: list[Any] = []
         for row in rows:
             values = {**compiled.fixed, **row}
@@ -108,7 +111,7 @@ class Prepared:
 
 
 class _Compiled:
-    def __init__(self, statement: sa.Select[Any] | sa.Insert | sa.Update, dialect: Dialect) -> None:
+    def __init__(self, statement: Statement, dialect: Dialect) -> None:
         keys = None
         if isinstance(statement, sa.Insert):
             keys = [column.key for column in statement.table.c if column.key != "seq"]
@@ -276,11 +279,16 @@ class Transaction:
         return {row[0]: row[1] for row in self.connection.execute(query)}
 
     def upsert(self, table: sa.Table) -> Any:
-        if self.dialect == "sqlite":
-            return sqlite.insert(table)
-        from sqlalchemy.dialects import postgresql  # 0.1 s that only a server is worth
+        return upsert(table, self.dialect)
 
-        return postgresql.insert(table)
+
+def upsert(table: sa.Table, dialect: str) -> Any:
+    """Return an INSERT with the methods `on_conflict_do_update` and `on_conflict_do_nothing`."""
+    if dialect == "sqlite":
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # 0.1 s that only a server is worth
+
+    return postgresql.insert(table)
 
 
 class TableGroup:

@@ -13,7 +13,6 @@ from memory.errors import ModelError
 from memory.models.memory import Cleaned, Embedded, Frozen, Memory
 from memory.text import identity
 
-OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
 """The judges that can rule that two texts state different things, the weakest first.
 
@@ -28,7 +27,12 @@ Verified = Literal["by words", "by a second reading", "by a person"]
 COPIES_FROM = 0.90
 """Two memories are near-copies if the cosine of their vectors is at least this value.
 
-If a model fails to judge near-copies, one may still replace another (see `Rules.on_merge_failure`).
+If a model fails to judge near-copies, one may still replace another that it covers.
+"""
+COMPARED = 5
+"""A new memory is compared with this many of its nearest memories.
+
+A batch finds all pairs from the upper threshold on, and below it this many pairs for each text.
 """
 
 
@@ -39,10 +43,6 @@ class Rules:
     `upper`: from this similarity on, a memory may replace another memory without a model.
     `guard`: if true, a memory replaces only memories that it covers. If false, the similarity is
     enough. `lower`: from this similarity on, a model is asked if no memory replaces the other.
-
-    `on_merge_failure`: what happens to near-copies (see `COPIES_FROM`) if the model fails. With
-    "replace", one memory may replace the others as above, even if their similarity is below
-    `upper`. With "keep_both", all memories are kept.
 
     >>> old, new = (store.new_memory(text) for text in ("Mia has a cat.", "Mia has a red cat."))
     >>> for similarity in (0.96, 0.93, 0.89):
@@ -56,7 +56,6 @@ class Rules:
     upper: float = 0.95
     lower: float = 0.90
     guard: bool = True
-    on_merge_failure: OnMergeFailure = "replace"
 
 
 class Action(StrEnum):

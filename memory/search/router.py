@@ -16,7 +16,7 @@ from memory.search.scores import Best, WordScores
 
 logger = logging.getLogger(__name__)
 
-_REMEDY = "raise memory.search.vectors_mb, or set memory.chroma.host"
+_REMEDY = "raise memory.search.vectors_mb, or set memory.search.chroma_url"
 
 
 class SearchRouter:

@@ -177,7 +177,7 @@ class Applier:
         condition, why = decision.condition, ""
         if condition.revision is not None:
             why = _changed(writer, decision)
-        if condition.bound_by is not None:
+        if condition.bound_by is not None and (decision.survivors or condition.is_answer):
             why = why or self._distinct_members(writer, decision, condition.bound_by)
             why = why or self._forbidden_by_person(writer, decision)
         if condition.min_similarity is not None:

@@ -487,16 +487,13 @@ class MemoryStore:
                 else:
                     decided, answered = answered, None
                 if isinstance(decided, Decision):
-                    result = self.applier.apply(writer, decided, made, run)
-                    done.append(result)
-                    if isinstance(result, Conflict):
-                        break
-                    if arrivals is not None:
+                    done.append(self.applier.apply(writer, decided, made, run))
+                    if arrivals is not None and isinstance(done[-1], Outcome):
                         arrivals.add(decided, made, writer.transaction.revision)
                 else:
                     done.append(decided)
-                    if not isinstance(decided, Outcome):
-                        break
+                if not isinstance(done[-1], Outcome):
+                    break
             stored = [one.memory for one in done if isinstance(one, Outcome) and one.number]
             self.applier.end_outdated(writer, stored, run)
         for outcome in done:
@@ -581,8 +578,7 @@ class MemoryStore:
         >>> store.apply_all([])
         []
         """
-        has_survivors = any(one.survivors for one in decisions)
-        made = self.applier.vectors_of_made(decisions) if has_survivors else {}
+        made = self.applier.vectors_of_made(decisions)
         texts = (one.memory.content for one in made.values())
         with self.pace.writing(self.ledger, len(decisions), texts) as writer:
             if lease is not None:

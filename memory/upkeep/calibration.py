@@ -28,7 +28,7 @@ import numpy.typing as npt
 from memory.coverage import compare_memories, covers, differs
 from memory.errors import InputError
 from memory.ledger import DecisionRecord
-from memory.models import LOWER, NEAR_COPY, LanguageModel, Memory, Question, Scale, Scope
+from memory.models import COMPARED, LOWER, NEAR_COPY, LanguageModel, Memory, Question, Scale, Scope
 from memory.runtime import Progress, read_bounded, side_by_side
 from memory.search import candidate_pairs, similarity
 from memory.store import MemoryStore
@@ -247,7 +247,7 @@ def answers_about(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> 
 # --- asking ---------------------------------------------------------------------------------------
 
 
-def pairs_of(store: MemoryStore, nearest: int) -> list[AlikePair]:
+def pairs_of(store: MemoryStore, nearest: int = COMPARED) -> list[AlikePair]:
     """Return pairs of similar live memories.
 
     Each text is paired with the most similar texts of its scope: with up to `nearest` texts, each

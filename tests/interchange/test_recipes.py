@@ -305,17 +305,16 @@ def test_a_store_is_dumped_cleaned_changed_and_taken_back_by_its_recipe(
     run(tmp_path, *ours, "import", "other.jsonl")
     run(tmp_path, *ours, "import", "dump.jsonl")
     run(tmp_path, "-m", "orchestrator", "--deduplicate-memories")
-    options = ("--format", "jsonl", "--undo-file", "undo.jsonl")
-    changes = run(tmp_path, *ours, "changes", "dump.jsonl", *options)
+    back = (*ours, "write-back", "dump.jsonl", "--to-jsonl")
+    run(tmp_path, *back, "changes.jsonl", "--undo-file", "undo.jsonl")
+    changes = (tmp_path / "changes.jsonl").read_text()
     assert "other-" not in changes + (tmp_path / "undo.jsonl").read_text()
-    run(tmp_path, *ours, "write-back", "dump.jsonl", "--to-jsonl", "changes.jsonl")
-    assert (tmp_path / "changes.jsonl").read_text() == changes
     run(tmp_path, "recipe.py", "apply", given=changes)
     after = held()
     assert len(after) == 3
     assert after.items() >= {"c": TEXTS["c"], **OTHER}.items()
     assert before.items() >= WHOLE[name](tmp_path, recipe).items()
-    left = run(tmp_path, *ours, "changes", "dump.jsonl", "--format", "jsonl")
-    assert left == changes, "of the dump as it was"
+    run(tmp_path, *back, "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_text() == changes, "of the dump as it was"
     run(tmp_path, "recipe.py", "apply", given=(tmp_path / "undo.jsonl").read_text())
     assert WHOLE[name](tmp_path, recipe) == before
