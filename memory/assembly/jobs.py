@@ -486,12 +486,6 @@ def undo_write_back(
     """
     undo = interchange.read_undo_file(Path(undo_file))
     header = undo.header
-    if header.is_outdated:
-        raise InputError(
-            undo.path,
-            "was written by an earlier version, which saved LangGraph's items in another form",
-            "undo it with that version",
-        )
     place = moved_to or header.place
     theirs = their_collection(header.kind, place, header.collection, trust=trust)
     return interchange.undo_write_back(

@@ -22,7 +22,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from memory import agent, assembly, config, models, review, runtime, upkeep
-from memory.cli.importing import say_left_out, with_source
+from memory.cli.other_stores import say_left_out, with_source
 from memory.cli.shell import (
     EXIT_PROBLEM,
     MaxCalls,

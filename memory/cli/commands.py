@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from memory.cli.cleaning import apply, audit, clean, retry, review_groups
-from memory.cli.importing import import_
 from memory.cli.keeping import backup, calibrate, doctor, reembed, restore, try_model, upgrade
 from memory.cli.memories import (
     conflicts,
@@ -23,6 +22,7 @@ from memory.cli.memories import (
     stats,
     undo,
 )
+from memory.cli.other_stores import import_, write_back
 from memory.cli.serving import serve
 from memory.cli.shell import (
     ConfigFile,
@@ -32,7 +32,6 @@ from memory.cli.shell import (
     set_up_logging,
     version_option,
 )
-from memory.cli.write_back import write_back
 
 app = typer.Typer(
     name="memory-dedup",

@@ -45,7 +45,8 @@ def try_model(context: typer.Context, as_json: AsJson = False) -> None:
 
     It costs four calls. No memory is sent, and nothing is stored.
     """
-    found, money = asyncio.run(_tried(context.obj))
+    found = asyncio.run(_tried(context.obj))
+    money = context.obj.llm.money(found.usage)
     if as_json:
         show_json({**found.model_dump(), "money": money})
         return
@@ -67,10 +68,9 @@ def try_model(context: typer.Context, as_json: AsJson = False) -> None:
     show(table(rows))
 
 
-async def _tried(config: config.Config) -> tuple[upkeep.ModelTrial, float | None]:
+async def _tried(config: config.Config) -> upkeep.ModelTrial:
     async with aclosing(assembly.build_model(config)) as model:
-        found = await upkeep.try_model(model)
-    return found, None if config.llm.price is None else config.llm.price.of(found.usage)
+        return await upkeep.try_model(model)
 
 
 def doctor(

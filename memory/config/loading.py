@@ -85,6 +85,9 @@ def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Con
     configuration, including the environment variables. None stands for ./config.yaml; this file is
     ignored if it is missing or belongs to another program. `settings`: as in `load_config`.
 
+    >>> configured(config, {"llm_concurrency": 2}).llm.concurrency, config.llm.concurrency
+    (2, 8)
+
     Raises: ConfigError if a file, a variable or a setting is wrong.
     """
     if not isinstance(config, Config):

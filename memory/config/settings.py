@@ -23,6 +23,7 @@ from memory.models import (
     Rules,
     Scale,
     ScopeField,
+    Usage,
     as_tuple,
     scale_of,
 )
@@ -44,6 +45,13 @@ def _one_of(*names: str) -> AfterValidator:
 
 def server_url(given: str) -> str:
     """Check that `given` is the URL of an HTTP server, and return it unchanged.
+
+    >>> server_url("https://example.org/v1")
+    'https://example.org/v1'
+    >>> server_url("example.org")
+    Traceback (most recent call last):
+        ...
+    ValueError: 'example.org' is not the URL of a server: write http://HOST:PORT/... or https://
 
     Raises: ValueError.
     """
@@ -77,12 +85,16 @@ Timezone = Annotated[str, AfterValidator(_timezone)]
 
 
 class SearchConfig(Frozen):
-    """How memories are searched.
+    """Settings of the search.
 
     `vectors_mb`: the most megabytes of RAM for vectors; the vectors of the users searched last are
     kept. `index`: the vector index for each user whose vectors alone need more RAM than this. It is
     `chroma`, or an index of your own as `package.module:factory`. `chroma_url`: the address of a
     Chroma server. None means that Chroma keeps its files in the data folder.
+
+    >>> from memory import load_config
+    >>> load_config(settings={"search_vectors_mb": 64}).memory.search.vectors_mb
+    64
     """
 
     vectors_mb: int = Field(default=512, ge=0)
@@ -91,7 +103,7 @@ class SearchConfig(Frozen):
 
 
 class EmbeddingConfig(Frozen):
-    """Which embedder turns texts into vectors.
+    """Settings of the embedder, which turns texts into vectors.
 
     An existing store keeps its embedder until `memory-dedup store reembed` is run.
 
@@ -107,6 +119,11 @@ class EmbeddingConfig(Frozen):
     similarity equals the cosine. None means the embedder's own curve. But if
     `memory.dedup_upper_threshold` or `memory.dedup_lower_threshold` differs from its default, None
     means `plain`.
+
+    >>> config.memory.embedding.provider, config.memory.embedding.scale  # the scale made for it
+    ('wordllama', None)
+    >>> config.memory.scale_for("wordllama-256").anchor
+    0.7
     """
 
     provider: Annotated[str, _one_of("wordllama", "minilm", "gemini", "openai")] = "wordllama"
@@ -117,7 +134,7 @@ class EmbeddingConfig(Frozen):
 
 
 class MemoryConfig(Frozen):
-    """Where memories are stored, and how they are compared, merged and extracted.
+    """Settings of the store, and of how memories are compared, merged and extracted.
 
     `dedup_enabled`: whether new memories are compared with stored ones. `dedup_upper_threshold`:
     the lowest similarity at which one memory can replace another without asking a model.
@@ -146,6 +163,11 @@ class MemoryConfig(Frozen):
 
     `data_dir`: the folder for the files of the ledger and of Chroma. `ledger_url`: the database of
     the ledger; None means the SQLite file `ledger.db` in `data_dir`.
+
+    >>> from memory import load_config
+    >>> changed = load_config(settings={"dedup_upper_threshold": 0.97}).memory
+    >>> changed.rules.upper, changed.scale_for("wordllama-256") == PLAIN
+    (0.97, True)
     """
 
     dedup_enabled: bool = True
@@ -232,7 +254,7 @@ PLAIN_THRESHOLDS = (
 
 
 class LLMConfig(Frozen):
-    """Which language model is asked, with its limits and prices.
+    """Settings of the language model, with its limits and prices.
 
     `provider`: the name of a built-in provider, or your own model as `package.module:factory`.
     `auto` means gemini if its API key is set, else offline. `model`: the model's name. None means
@@ -248,6 +270,11 @@ class LLMConfig(Frozen):
     `timeout_s`: the most seconds to wait for one answer. One piece of work, such as a new memory,
     or a group of near-copies or a page in a batch, may wait twice as long for the model, with all
     its attempts. `price`: the price of the model's tokens. If it is None, reports show no costs.
+
+    >>> from memory import load_config
+    >>> llm = load_config(settings={"llm_provider": "offline", "llm_timeout_s": 10}).llm
+    >>> llm.budget_s, llm.price  # the wait for one piece of work, and no costs in reports
+    (20.0, None)
     """
 
     provider: Annotated[str, _one_of("auto", "gemini", "openai", "offline")] = "auto"
@@ -264,6 +291,9 @@ class LLMConfig(Frozen):
         """The most seconds that one piece of work may wait for the model, all attempts together."""
         return 2.0 * self.timeout_s
 
+    def money(self, usage: Usage) -> float | None:
+        return None if self.price is None else self.price.of(usage)
+
 
 class AgentConfig(Frozen):
     """Settings of the server that gives an agent access to the memories.
@@ -271,6 +301,10 @@ class AgentConfig(Frozen):
     `user`: serve only this user's memories; None serves all. `workspace_dir`: the folder for copies
     of public memories as Markdown files; None writes no copies. `quiet_scaffolds`: whether tools
     leave out the questions that otherwise end some answers.
+
+    >>> from memory import load_config
+    >>> load_config(settings={"agent_user": "Mia"}).agent.user, config.agent.user  # None: all users
+    ('Mia', None)
     """
 
     user: Annotated[str, AfterValidator(clean)] | None = None

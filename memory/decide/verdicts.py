@@ -68,7 +68,7 @@ class Part:
 
     @property
     def refusal(self) -> Refusal:
-        """What is recorded of a refused merge."""
+        """The record of this merge, which was refused."""
         members = tuple(member.id for member in self.merge.members)
         return Refusal(
             members=members, text=self.merge.text, by=self.by, why=self.reason, key=self.key

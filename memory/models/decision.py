@@ -59,7 +59,7 @@ class Rules:
 
 
 class Action(StrEnum):
-    """What a decision does. The values are stored, and shown to users.
+    """The effect of a decision. The values are stored, and shown to users.
 
     >>> outcome = memories.remember("Xia rows.", user="Xia")
     >>> memories.remember("Xia rows!", user="Xia").action is Action.REPLACE
@@ -168,7 +168,7 @@ class Survivor:
 
 @dataclass(frozen=True)
 class Condition:
-    """What must still hold in the ledger when a decision is applied; by default, nothing.
+    """A state of the ledger that a decision needs when it is applied; by default, any.
 
     It is checked in the transaction that applies the decision. Each field that is set adds a check:
 
@@ -538,7 +538,7 @@ RunStage = Literal["rules", "questions", "pages"]
 
 
 class RunEvent(Frozen):
-    """How far a run over the whole store is.
+    """The progress of a run over the whole store.
 
     `done` of the `total` steps of the present `stage` are finished. A step of `rules` or
     `questions` is a group; a step of `pages` is a page. `left_s`: about how many seconds the stage

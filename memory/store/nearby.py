@@ -24,7 +24,7 @@ from memory.store.asking import NOBODY
 
 @dataclass(frozen=True)
 class Nearby:
-    """Which stored memories a new one is compared with: the `k` most similar ones of its scope.
+    """The stored memories that a new one is compared with: the `k` most similar ones of its scope.
 
     They have at least `min_similarity`. Memories whose texts a judge in `bound_by` called distinct
     from the new text are left out. `cohesive`: also leave out a memory that replaced a memory whose

@@ -76,7 +76,7 @@ _FACTS = (
 
 
 class ModelTrial(Frozen):
-    """What a model got right.
+    """The results of a model's trial.
 
     `accepted`: how many of the four wrong merges it accepted. `refused`: how many of the four
     faithful merges it refused. `pairs_found` of `pairs` of memories that state the same fact were

@@ -585,7 +585,7 @@ def test_a_write_back_that_was_cut_off_is_finished_by_the_same_command(
         say(["import", "--from-chroma", "boats"])
         back = ["write-back", "--to-chroma", "boats", "--yes"]
         with monkeypatch.context() as patched:
-            patched.setattr("memory.cli.write_back.progress", cut_off)
+            patched.setattr("memory.cli.other_stores.progress", cut_off)
             assert say(back).exit_code == 130
         assert collection.count() == 141
         done = " ".join(say(back).output.split())
