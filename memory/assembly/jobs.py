@@ -38,8 +38,16 @@ from memory.decide import Order
 from memory.deduplicator import Audit, new_run
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.ledger import Counts
-from memory.models import OFFLINE, DeduplicationReport, LanguageModel, Memory, Usage, Vector
-from memory.runtime import Progress, in_thread
+from memory.models import (
+    OFFLINE,
+    DeduplicationReport,
+    LanguageModel,
+    Memory,
+    Progress,
+    Usage,
+    Vector,
+)
+from memory.runtime import in_thread
 from memory.store import MemoryStore, add_ended, utc_now
 
 

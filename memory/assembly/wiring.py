@@ -90,8 +90,10 @@ def build_review(
         store,
         rules,
         partial(planner.audit, 0, asker=Asker(PERSON)),
-        {judge.name: deduplicator.Judging(store, judge, rules) for judge in judges},
-        config.llm.budget_s,
+        {
+            judge.name: deduplicator.Judging(store, judge, rules).within(config.llm.budget_s)
+            for judge in judges
+        },
         build_answers(store, config),
         follow_undo,
         blind=blind,

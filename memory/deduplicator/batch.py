@@ -33,12 +33,13 @@ from memory.models import (
     DeduplicationReport,
     Memory,
     Price,
+    Progress,
     Scope,
     Succession,
     Usage,
 )
 from memory.providers import Asking, Budget, CallBudget, estimated
-from memory.runtime import Progress, in_thread, in_thread_if_long, side_by_side, telemetry
+from memory.runtime import in_thread, in_thread_if_long, side_by_side, telemetry
 from memory.store import (
     Asker,
     Conflict,

@@ -39,6 +39,7 @@ from memory.models import (
     Memory,
     Outcome,
     Price,
+    Progress,
     Question,
     Scope,
     SearchResult,
@@ -47,7 +48,7 @@ from memory.models import (
     scale_of,
 )
 from memory.providers import Asking, Budget, CallBudget, completed, estimated
-from memory.runtime import Progress, in_thread, telemetry
+from memory.runtime import in_thread, telemetry
 from memory.store import (
     Arrivals,
     Asker,

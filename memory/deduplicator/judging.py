@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
 
-from memory.coverage import Belief
 from memory.decide import (
     Apart,
     Part,
@@ -51,7 +50,7 @@ from memory.models import (
     Usage,
     Verdict,
 )
-from memory.providers import Asking
+from memory.providers import Asking, Budget, CallBudget
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
 from memory.store import Asker, MemoryStore, Named, find_named, superseding
 from memory.text import shortened
@@ -101,6 +100,10 @@ class Judging:
         self._trusted: bool | None = None
         self._asks_again = False
         self._trying: OfEachLoop[asyncio.Lock] = OfEachLoop()
+
+    def within(self, seconds: float) -> Callable[[Question], Awaitable[Decision]]:
+        """Return a function that decides a question in eight calls and so many seconds."""
+        return lambda question: self.decide(question, Asking(CallBudget(8), Budget(seconds)))
 
     async def decide(self, question: Question, asking: Asking) -> Decision:
         """Ask the model and return its decision, or a fallback if it gives no usable answer.
@@ -176,7 +179,7 @@ class Judging:
                 joined.append(NamedMerge(conflict=named))
                 continue
             part = next(remaining)
-            if part.belief is Belief.DOUBTFUL:
+            if part.is_doubtful:
                 asked = self.model.name if asking.usage.calls else None
                 decision = left_open(named.members, problem, named.similarity, asked)
             else:
@@ -195,12 +198,12 @@ class Judging:
         asks about them again. It is not pending if `part.is_final` is true.
         """
         members = part.merge.members
-        if part.belief is Belief.BELIEVED and part.merge.ends and part.verified != "by words":
+        if part.is_believed and part.merge.ends and part.verified != "by words":
             reason = f"it holds no longer: {part.why}" if part.why else "it holds no longer"
             older, newer = members
             decision = superseding(older, newer, reason, self.model.name, Condition())
             return replace(decision, verified=part.verified)
-        if part.belief is Belief.BELIEVED:
+        if part.is_believed:
             return Decision(
                 Action.MERGE,
                 "; ".join(filter(None, (why or same_fact(part.why), part.reason))),
@@ -280,7 +283,7 @@ class Judging:
         self, parts: Sequence[Part], refused: Sequence[Part] = ()
     ) -> list[Part]:
         """Return the merges, those refused that a second reading has refused before."""
-        ids = {name for part in parts if part.belief is Belief.DOUBTFUL for name in part.ids}
+        ids = {name for part in parts if part.is_doubtful for name in part.ids}
         if not ids:
             return list(parts)
         before = [part.refusal for part in refused]
@@ -311,7 +314,7 @@ class Judging:
 
         Raises: ModelError.
         """
-        doubtful = [part for part in parts if part.belief is Belief.DOUBTFUL]
+        doubtful = [part for part in parts if part.is_doubtful]
         if not doubtful:
             return tuple(parts)
         if await self._is_trusted(asking):
@@ -326,7 +329,7 @@ class Judging:
                     for part in doubtful
                 ]
             )
-        return tuple(next(settled) if part.belief is Belief.DOUBTFUL else part for part in parts)
+        return tuple(next(settled) if part.is_doubtful else part for part in parts)
 
     # --- the trial ---
 

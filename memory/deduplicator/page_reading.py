@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TypeVar
 
-from memory.coverage import Belief
 from memory.decide import Apart, PagePlan, Part, connected, objection, successions
 from memory.deduplicator.judging import Judging, left_open, log_merges, merge_texts
 from memory.deduplicator.run_progress import RunProgress
@@ -257,16 +256,16 @@ class ScopeReading:
                 self._unread |= _keys(members.values())
                 continue
             if len(members) > len(largest.members):
-                merge = replace(largest.part.merge, members=self._oldest_first(members.values()))
-                largest.part = Part(merge, Belief.REFUSED, _SHARED)
+                sharing = self._oldest_first(members.values())
+                largest.part = largest.part.refused(sharing, _SHARED)
             kept.add(largest)
         return [group for group in groups if group in kept]
 
     async def _checked(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        doubtful = [one for one in groups if one.part.belief is Belief.DOUBTFUL]
+        doubtful = [one for one in groups if one.part.is_doubtful]
         batches = (doubtful[n : n + MOST_READ] for n in range(0, len(doubtful), MOST_READ))
         await asyncio.gather(*map(self._check, batches))
-        return [one for one in groups if one.part.belief is not Belief.DOUBTFUL]
+        return [one for one in groups if not one.part.is_doubtful]
 
     async def _check(self, groups: Sequence[_NamedGroup]) -> None:
         parts = [group.part for group in groups]
