@@ -34,9 +34,8 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from memory import MemoryDeduplicator, MemoryStore, assembly
+from memory import Config, MemoryDeduplicator, MemoryStore, assembly, load_config
 from memory.assembly import Conflict, ItemPlace, Reader, StoredItem, Writer, erase, superseding
-from memory.config import Config, configured
 from memory.errors import MemoryNotFound, StillStatedBy
 from memory.interchange import starts_with
 from memory.models import (
@@ -475,7 +474,7 @@ def open_dedup_store(
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
-    config = configured(config, settings)
+    config = load_config(config, settings=settings)
     language = assembly.build_model(config, model)
     store = assembly.open_store(config, embedder=embedder)
 

@@ -3,7 +3,7 @@ from .chroma import ChromaStore as ChromaStore
 from .collection import CollectionRows as CollectionRows, ExternalStore as ExternalStore, Kind as Kind
 from .databases import is_postgres as is_postgres
 from .foreign import Reading as Reading, as_memories as as_memories, users_of_several_agents as users_of_several_agents
-from .jsonl import DumpedRow as DumpedRow, read_graph as read_graph, read_memories as read_memories, read_objects as read_objects, read_rows as read_rows, split_ended as split_ended, to_memory as to_memory, to_turn as to_turn, with_links_resolved as with_links_resolved, write_memory as write_memory
+from .jsonl import DumpedRow as DumpedRow, read_graph as read_graph, read_memories as read_memories, read_rows as read_rows, split_ended as split_ended, to_memory as to_memory, to_turn as to_turn, with_links_resolved as with_links_resolved, write_memory as write_memory
 from .kinds import differing_fields as differing_fields, note_kinds as note_kinds, noted_kinds as noted_kinds
 from .langgraph import langgraph_at as langgraph_at
 from .pgvector import PgvectorStore as PgvectorStore
