@@ -63,8 +63,8 @@ class Side:
 def in_order(parsed: Parse, text: str) -> list[str]:
     """Return every word of a text that is not English, in a form for comparison, in its order.
 
-    Numbers, dates and units have one form. The dictionary gives Japanese words theirs. Any other
-    word stays as it is written, without the capital of the first word.
+    Numbers, dates, units and Japanese words have one form. Any other word stays as it is written,
+    without the capital of the first word.
     """
     folds = text.islower() or text.isupper()
     found: list[str] = []

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from memory.boundary import fails
-from memory.coverage import parse_by_dictionary
+from memory.coverage import parse
 from memory.deduplicator import untrusted_readers
 from memory.errors import (
     IndexFault,
@@ -251,7 +251,7 @@ def _unreadable(reader: Reader) -> Iterator[Finding]:
     ids = [
         row.memory.id
         for row in reader.memories.live()
-        if fails(parse_by_dictionary, row.memory.content)
+        if fails(parse, row.memory.content)
     ]
     yield from _listed(
         "memories whose text makes a rule fail",
