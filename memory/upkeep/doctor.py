@@ -248,11 +248,7 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 
 def _unreadable(reader: Reader) -> Iterator[Finding]:
-    ids = [
-        row.memory.id
-        for row in reader.memories.live()
-        if fails(parse, row.memory.content)
-    ]
+    ids = [row.memory.id for row in reader.memories.live() if fails(parse, row.memory.content)]
     yield from _listed(
         "memories whose text makes a rule fail",
         ids,
