@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from memory.agent import WorkspaceMemorySync
     from memory.config import Config
     from memory.extractor import ChatMemory
-    from memory.models import ExtractionResult, Memory, Outcome, Turn
-    from memory.protocols import LanguageModel
+    from memory.models import ExtractionResult, LanguageModel, Memory, Outcome, Turn
     from memory.store import MemoryStore
 
 app = typer.Typer(

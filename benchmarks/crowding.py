@@ -30,9 +30,8 @@ from benchmarks.rows import Row, print_table, read_rows
 from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
 from memory.interchange import to_memory
-from memory.models import PERSON, Action, Memory, Question, Scope, Usage, Verdict
+from memory.models import PERSON, Action, LanguageModel, Memory, Question, Scope, Usage, Verdict
 from memory.offline import OfflineModel
-from memory.protocols import LanguageModel
 from memory.store import MemoryStore
 from memory.text import normalise
 

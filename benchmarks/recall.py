@@ -34,8 +34,7 @@ from benchmarks import made_up
 from benchmarks.minilm import embedders
 from benchmarks.rows import Row, print_table, read_rows
 from memory.ledger import Ledger
-from memory.models import Memory
-from memory.protocols import Embedder
+from memory.models import Embedder, Memory
 from memory.providers import WordLlamaEmbedder
 from memory.store import MemoryStore
 

@@ -4,6 +4,19 @@
 
 The chat model at the top stands in for a real one: it saves what it is told, and looks up what it
 is asked. The store is the subject; it works in a temporary folder.
+
+It prints:
+
+    you> Mia runs 12 kilometres every Sunday morning.
+    bot> saved
+    you> mia runs 12 kilometres every sunday morning!
+    bot> saved
+    you> Mia runs 21 kilometres every Sunday morning.
+    bot> saved
+    you> What does Mia do on Sunday morning?
+    bot> Mia runs 21 kilometres every Sunday morning. | mia runs 12 kilometres every sunday morning!
+    4 turns, 3 puts, 2 memories
+    2 files put, 2 files
 """
 
 from __future__ import annotations

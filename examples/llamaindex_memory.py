@@ -4,6 +4,15 @@
 
 Needs no key: a function stands in for the model. It recalls what it is asked, and remembers
 anything else. The memories are in a temporary folder.
+
+It prints:
+
+    you> Mia teaches cello.
+    bot> Saved
+    you> mia teaches cello!
+    bot> Not saved
+    you> What does Mia teach?
+    bot> Mia teaches cello.
 """
 
 from __future__ import annotations

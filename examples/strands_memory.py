@@ -4,6 +4,12 @@
 
 The model at the top stands in for a real one: it only says that it has heard. The store extracts
 what the user says by itself.
+
+It prints:
+
+    remembered: Mia teaches cello.
+    remembered: Mia moved to Porto in 2021.
+    3 memories
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ from .errors import MemoryPipelineError as MemoryPipelineError
 from .extractor import ChatMemory as ChatMemory
 from .extractor import MemoryExtractor as MemoryExtractor
 from .interchange import Reading as Reading
+from .models import Embedder as Embedder
+from .models import LanguageModel as LanguageModel
 from .models import Memory as Memory
 from .models import Outcome as Outcome
 from .models import Recalled as Recalled
 from .models import Scope as Scope
 from .models import Turn as Turn
-from .protocols import Embedder as Embedder
-from .protocols import LanguageModel as LanguageModel
 from .search import collapse as collapse
 from .store import MemoryStore as MemoryStore
 

@@ -3,19 +3,20 @@
     python scripts/frameworks.py [langgraph adk mem0 pgvector ...]     # all where none is named
 
 For each framework an environment of its own: ours with its extra, as a user installs it. There the
-example runs, and must print what docs/adapters.md shows; then the tests marked `framework`; for
+example runs, and must print what its docstring says; then the tests marked `framework`; for
 LangGraph its own store tests too, out of its source distribution, with our store in their place.
 """
 
 from __future__ import annotations
 
+import ast
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,6 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 UPSTREAM = "langgraph-checkpoint"
 MCP_CLIENTS = "tests/frameworks/test_mcp_clients.py"
-SHOWN = re.compile(r"^\$ python (examples/\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -136,12 +136,12 @@ def version_of(package: str, python: Path) -> str:
 
 def check_example(example: str, python: Path, folder: Path) -> None:
     """It is run as it stands, from elsewhere, against the installed package."""
-    page = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
-    shown = dict(SHOWN.findall(page))[example]
+    told = ast.get_docstring(ast.parse((ROOT / example).read_text(encoding="utf-8"))) or ""
+    shown = textwrap.dedent(told.partition("It prints:\n\n")[2]) + "\n"
     copy = shutil.copy(ROOT / example, folder)
     printed = run(python, copy, cwd=folder)
     if printed != shown:
-        sys.exit(f"error: {example} prints\n{printed}docs/adapters.md shows\n{shown}")
+        sys.exit(f"error: {example} prints\n{printed}and says that it prints\n{shown}")
 
 
 def check_tests(framework: Framework, python: Path) -> str:
@@ -193,7 +193,7 @@ def check(name: str) -> list[str]:
         lines = [f"{framework.package} {version_of(framework.package, python)}"]
         if framework.example is not None:
             check_example(framework.example, python, folder)
-            lines.append(f"  {framework.example} prints what docs/adapters.md shows")
+            lines.append(f"  {framework.example} prints what it says")
         lines.append(f"  {framework.test}: {check_tests(framework, python)}")
         if name == "langgraph":
             lines.append(f"  {UPSTREAM}'s own tests: {check_upstream(python, folder)}")

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _ROOT = Path(__file__).parent.parent
-_LIBRARIES = ("chromadb", "google.genai", "jinja2", "mcp.server", "orchestrator", "wordllama")
+_LIBRARIES = ("chromadb", "google.genai", "mcp.server", "orchestrator", "wordllama")
 _STANDARD_STREAMS = (0, 1, 2)
 
 

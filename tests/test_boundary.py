@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.boundary import fails, guarded
 from memory.coverage import (
     Belief,
     compare,
@@ -25,6 +24,8 @@ from memory.coverage import (
 from memory.offline import asked_to_remember, only_asks_to_remember, retold, statements
 from memory.text import (
     clean,
+    fails,
+    guarded,
     identity,
     normalise,
     periods,

@@ -6,8 +6,11 @@ import asyncio
 import doctest
 import importlib
 import inspect
+import json
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,26 +18,43 @@ from typing import Any
 import pytest
 
 import memory
-from memory import ChatMemory, Memories, MemoryDeduplicator, MemoryStore
+from memory import ChatMemory, Memories, MemoryDeduplicator, MemoryStore, Source
 from memory.assembly import build_deduplicator, build_model
-from memory.store import Nearby
 
+ROOMS = tuple(
+    f"memory.{room}".rstrip(".") for room in ("", "models", "assembly", "errors", "config", "text")
+)
+"""Rooms all of whose names need an example: what users import from, and what is read most."""
 FACES = (Memories, ChatMemory, MemoryStore, MemoryDeduplicator)
-ALSO = ("memory.store.matching",)
-"""Modules with examples, of which no public name above comes."""
+"""Classes whose methods need an example, too."""
+
+
+def names(*rooms: str) -> dict[str, Any]:
+    """Return the names that some rooms offer."""
+    return {
+        name: getattr(room, name)
+        for room in map(importlib.import_module, rooms)
+        for name in dir(room)
+    }
 
 
 def documented() -> Iterator[tuple[str, Any]]:
-    """Yield the classes and functions of `memory`, and the methods of its faces, by name."""
-    for name in dir(memory):
-        found = getattr(memory, name)
-        if inspect.isclass(found) or inspect.isfunction(found):
+    """Yield the public classes, functions and methods that return something, by name."""
+    for name, found in names(*ROOMS).items():
+        if getattr(found, "__module__", "").startswith("memory") and returns_something(found):
             yield name, found
     for face in FACES:
         for name, method in inspect.getmembers(face, inspect.isfunction):
-            result = inspect.signature(method).return_annotation
-            if not name.startswith("_") and result not in ("None", None):
+            if not name.startswith("_") and returns_something(method):
                 yield f"{face.__name__}.{name}", method
+
+
+def returns_something(found: Any) -> bool:
+    """Return whether a class has values, or a function a result; most errors only have a name."""
+    if inspect.isclass(found):
+        return not issubclass(found, Exception) or "__init__" in vars(found)
+    returned = inspect.isfunction(found) and inspect.signature(found).return_annotation
+    return returned not in (False, "None", None)
 
 
 def test_each_public_name_has_an_example() -> None:
@@ -42,10 +62,20 @@ def test_each_public_name_has_an_example() -> None:
     assert not without, f"add an example of two or three lines: {', '.join(without)}"
 
 
-@pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """The objects that the examples use; they share one store."""
-    folder = tmp_path_factory.mktemp("examples")
+def notes_in(folder: Path) -> Source:
+    """Return a store of LangGraph with two memories, one of which repeats the other."""
+    file = folder / "notes.sqlite"
+    with closing(sqlite3.connect(file)) as store, store:
+        store.execute("CREATE TABLE store (prefix, key, value, created_at, updated_at, expires_at)")
+        for key, text in (("1", "Noa has a cat."), ("2", "Noa has a cat!")):
+            row = ["memories.noa", key, json.dumps({"text": text}), "2026-05-01 08:00:00"]
+            store.execute("INSERT INTO store VALUES (?, ?, ?, ?, NULL, NULL)", row)
+    return Source(langgraph=str(file))
+
+
+@contextmanager
+def objects_in(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects that the examples use; they share one store."""
     config = memory.load_config(
         settings={"data_dir": str(folder / "data"), "llm_provider": "offline"},
     )
@@ -53,14 +83,13 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         model = build_model(config)
         chat = memory.open_chat_memory(config, data_dir=str(folder / "chat"))
         yield {
-            **{name: getattr(memory, name) for name in dir(memory)},
             "config": config,
+            "notes": notes_in(folder),
             "memories": memories,
             "store": memories.store,
             "chat": chat,
             "model": model,
             "deduplicator": build_deduplicator(memories.store, config, model),
-            "Nearby": Nearby,
             "datetime": datetime,
             "UTC": UTC,
             "run": runner.run,
@@ -68,19 +97,27 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         runner.run(chat.close())
 
 
+@pytest.fixture
+def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    with objects_in(tmp_path) as given:
+        monkeypatch.chdir(tmp_path)
+        yield given
+
+
 def modules() -> list[str]:
-    return sorted({found.__module__ for _, found in documented()}.union(ALSO))
+    """Return the modules of the package that have examples."""
+    root = Path(memory.__file__).parent
+    paths = (path for path in root.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))
+    names = (".".join(path.relative_to(root.parent).with_suffix("").parts) for path in paths)
+    return sorted(name.removesuffix(".__init__") for name in names)
 
 
 @pytest.mark.parametrize("name", modules())
-def test_examples_run(
-    name: str, given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    runner = doctest.DocTestRunner()
-    for test in doctest.DocTestFinder(exclude_empty=True).find(
-        importlib.import_module(name), extraglobs=given
-    ):
+def test_examples_run(name: str, objects: dict[str, Any]) -> None:
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    module = importlib.import_module(name)
+    given = {**names(*ROOMS), **vars(module), **objects}
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, globs=given):
         for example in test.examples:
             example.source = without_await(example.source)
         runner.run(test)

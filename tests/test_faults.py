@@ -106,8 +106,8 @@ def test_a_chroma_server_that_goes_away_is_searched_around_and_nothing_is_lost(
     tmp_path: Path, make_memory: MakeMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     with servers.chroma_server() as port:
-        chroma = {"host": "127.0.0.1", "port": port}
-        config = _config(tmp_path, chroma=chroma, search={"vectors_mb": 0})
+        search = {"vectors_mb": 0, "chroma_url": f"http://127.0.0.1:{port}"}
+        config = _config(tmp_path, search=search)
         store = open_store(config)
         store.index.rebuild()
         assert store.index.name == "Chroma server"
@@ -125,8 +125,8 @@ def test_a_chroma_server_that_goes_away_is_searched_around_and_nothing_is_lost(
 def test_two_processes_on_one_chroma_server_find_what_the_other_wrote(
     tmp_path: Path, postgres_url: str, chroma_port: int, make_memory: MakeMemory
 ) -> None:
-    chroma = {"host": "127.0.0.1", "port": chroma_port}
-    config = _config(tmp_path, chroma=chroma, ledger_url=postgres_url, search={"vectors_mb": 0})
+    search = {"vectors_mb": 0, "chroma_url": f"http://127.0.0.1:{chroma_port}"}
+    config = _config(tmp_path, ledger_url=postgres_url, search=search)
     with open_store(config) as one, open_store(config) as two:
         memory = one.add(make_memory("Mia keeps a parrot.", user="Mia"))
         for store in (one, two):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
@@ -29,7 +27,6 @@ from memory import (
 )
 from memory.assembly import compare
 from memory.errors import InputError, LedgerMissing
-from memory.interchange import read_undo_file
 from memory.models import Question, Verdict
 from memory.offline import OfflineModel
 
@@ -135,30 +132,6 @@ def threshold_of(source: Source) -> int:
     with opened(source.chroma) as client:
         collection: Any = client.get_collection("memories", embedding_function=None)
         return int(collection.configuration_json["hnsw"]["sync_threshold"])
-
-
-def test_an_undo_file_of_langgraph_in_an_older_form_is_refused_and_changes_nothing(
-    tmp_path: Path,
-) -> None:
-    """The same form of other stores is read."""
-    database, undo_file = tmp_path / "store.db", tmp_path / "undo.jsonl"
-    with contextlib.closing(sqlite3.connect(database)) as store, store:
-        store.execute("CREATE TABLE store (prefix, key, value, created_at, updated_at, expires_at)")
-    header = {
-        "format": "memory-dedup write-back 1", "kind": "langgraph", "place": str(database),
-        "collection": "langgraph", "collection_id": "langgraph:x", "sync_threshold": None,
-        "rows": 1, "at": "2026-05-01T08:00:00Z",
-    }  # fmt: skip
-    item = {"prefix": "mia", "key": "a", "value": "{}", "created_at": "x", "updated_at": "x"}
-    stored = {"id": "mia/a", "document": None, "metadata": item, "beside": {"expires_at": None}}
-    lines = [header, {"before": stored}]
-    undo_file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    before = database.read_bytes()
-    with pytest.raises(InputError, match=r"undo\.jsonl: was written by an earlier .*undo it with"):
-        undo_write_back(undo_file)
-    assert database.read_bytes() == before
-    undo_file.write_text(undo_file.read_text().replace('"kind": "langgraph"', '"kind": "chroma"'))
-    assert not read_undo_file(undo_file).header.is_outdated
 
 
 def test_memories_of_ones_own_are_imported(tmp_path: Path) -> None:

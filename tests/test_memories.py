@@ -14,7 +14,7 @@ import pytest
 
 from memory import ChatMemory, Memories, Memory, Scope, Turn, open_chat_memory
 from memory.errors import MemoryPipelineError
-from memory.store import matching
+from memory.store import NOBODY, matching, unread_snapshot
 from tests.doubles import START
 
 
@@ -47,7 +47,9 @@ def test_a_snapshot_of_one_scope_ignores_what_another_user_s_memories_stand_for(
     for text in ("Mia rows.", "mia rows"):
         memories.remember(text, user="Mia")
     memories.remember("Ben has a dog.", user="Ben")
-    [row] = memories.store.snapshot(scope=Scope.of_user("Ben")).rows
+    snapshot, _ = unread_snapshot(memories.store, NOBODY, Scope.of_user("Ben"))
+    [row] = snapshot.rows
+    assert not snapshot.stands_for
     assert row.memory.content == "Ben has a dog."
 
 

@@ -45,11 +45,11 @@ from tests.readings import WRONG, readings
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "own-models.md").read_text(encoding="utf-8")
-[EXAMPLE] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLE = (ROOT / "examples" / "house_models.py").read_text(encoding="utf-8")
 
 
 class House(BaseHTTPRequestHandler):
-    """The server that the page's model asks."""
+    """The server that the example's model asks."""
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -83,7 +83,7 @@ def house() -> Iterator[str]:
         thread.join()
 
 
-def test_the_pages_model_and_embedder_serve_the_chat_and_every_command(
+def test_the_examples_model_and_embedder_serve_the_chat_and_every_command(
     tmp_path: Path, house: str
 ) -> None:
     (tmp_path / "house_models.py").write_text(EXAMPLE)
@@ -107,7 +107,7 @@ def test_the_pages_model_and_embedder_serve_the_chat_and_every_command(
     assert "nothing is damaged: 2 memories" in run("memory", "doctor")
 
 
-def test_the_pages_model_passes_its_trial_and_reads_merged_texts(
+def test_the_examples_model_passes_its_trial_and_reads_merged_texts(
     store: MemoryStore, make_memory: MakeMemory, house: str
 ) -> None:
     names: dict[str, Any] = {}

@@ -60,7 +60,6 @@ SAYS = {
         r"\['Mia has a cat\.'\]\n"
     ),
     "docs/library.md 4": r"Mia has a cat\. \(1,\) \(2,\)\nMia has no cat\. \(\) \(0,\)\n",
-    "docs/library.md 5": r"\['Mia has a cat\.'\] brute force\n",
     "docs/tool-reference.md 1": r"A thought worth keeping\.\nTrue Saved \(id: mem_(.|\n)*",
 }
 """What the snippets print, by page and number."""
@@ -70,6 +69,11 @@ SAYS = {
 def test_a_snippet_runs_offline_and_prints_what_it_should(snippet: str, tmp_path: Path) -> None:
     said = run(tmp_path, "-c", PYTHON[snippet])
     assert re.fullmatch(SAYS.get(snippet, r"(.|\n)*"), said), said
+
+
+def test_the_index_of_the_example_is_searched(tmp_path: Path) -> None:
+    said = run(tmp_path, str(ROOT / "examples" / "own_index.py"))
+    assert said == "brute force: Mia has a cat.\n"
 
 
 @pytest.mark.parametrize(("number", "most"), [(1, 6), (2, 12)], ids=["script", "bot"])

@@ -19,7 +19,7 @@ from scripts.faces import ROOMS
 
 ROOT = Path(__file__).parent.parent
 RANKS = [
-    "errors", "boundary", "text", "models", "protocols", "config", "runtime", "coverage", "ledger",
+    "errors", "text", "models", "config", "runtime", "coverage", "ledger",
     "search", "decide", "providers", "offline", "store", "deduplicator", "extractor",
     "interchange", "upkeep", "assembly", "agent", "adapters", "review", "cli", "orchestrator",
     "__main__",
@@ -33,7 +33,7 @@ SHELLS = {
 EDGES = {"adapters", "agent", "cli", "review"}
 """Where others meet the core."""
 FACES = {
-    "assembly", "errors", "models", "protocols", "config", "runtime", "text", "upkeep",
+    "assembly", "errors", "models", "config", "runtime", "text", "upkeep",
     "interchange",
 }  # fmt: skip
 """All that an edge imports, so that one reads an edge without the core."""
@@ -49,9 +49,8 @@ HOME_OF = {
     "qdrant_client": {"interchange.qdrant"},
     "sqlite3": {"ledger.database", "interchange.databases"},
     "psycopg": {"interchange.databases"},
-    "jinja2": {"review.pages"},
     "openai": {"providers.openai"},
-    "opentelemetry": {"runtime.telemetry", "boundary"},
+    "opentelemetry": {"runtime.telemetry", "text.boundary"},
     "tenacity": {"providers.remote"},
     "distributed": {"assembly.wiring"},
     "starlette": {"runtime.listening", "review.server", "agent.server"},
@@ -216,7 +215,7 @@ def test_help_loads_nothing_heavy(command: str) -> None:
         "import sys, runpy; sys.argv = ['x', '--help']\n"
         f"try: runpy.run_module({command!r}, run_name='__main__')\n"
         "except SystemExit: pass\n"
-        "heavy = {'chromadb', 'google', 'jinja2', 'mcp', 'wordllama', 'sqlalchemy',"
+        "heavy = {'chromadb', 'google', 'mcp', 'starlette', 'wordllama', 'sqlalchemy',"
         " 'memory.coverage.parse'}\n"
         "loaded = heavy & set(sys.modules)\n"
         "print('heavy:', sorted(loaded))"

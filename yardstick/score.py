@@ -14,12 +14,29 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import sqrt
 from pathlib import Path
 
-from memory.upkeep import wilson
 from yardstick.adapters import ALL, Deduplicator, Merging
 
 FOLDER = Path(__file__).parent
+
+
+def wilson(hits: int, of: int) -> tuple[float, float]:
+    """Return the 95 % Wilson score interval of the share `hits` / `of`; (0, 1) if `of` is 0.
+
+    E. B. Wilson (1927), Probable inference, the law of succession, and statistical inference,
+    Journal of the American Statistical Association 22. The centre and the half width are (p + z²/2n
+    ± z sqrt(p(1 - p)/n + z²/4n²)) / (1 + z²/n).
+    """
+    if of == 0:
+        return 0.0, 1.0
+    z = 1.959964  # the normal quantile of a two-sided 95 % interval
+    share, spread = hits / of, z * z / of
+    centre = (share + spread / 2) / (1 + spread)
+    half = z * sqrt(share * (1 - share) / of + spread / (4 * of)) / (1 + spread)
+    low, high = max(0.0, centre - half), min(1.0, centre + half)
+    return (0.0 if hits == 0 else low), (1.0 if hits == of else high)
 
 
 @dataclass(frozen=True)

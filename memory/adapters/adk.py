@@ -30,8 +30,7 @@ from memory import ChatMemory, assembly
 from memory.adapters.opening import LazyMemory, conversation_of
 from memory.config import Config, configured
 from memory.errors import InputError, MemoryNotFound
-from memory.models import Turn
-from memory.protocols import Embedder, LanguageModel
+from memory.models import Embedder, LanguageModel, Turn
 from memory.runtime import in_thread
 from memory.text import clean
 

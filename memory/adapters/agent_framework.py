@@ -12,8 +12,7 @@ from agent_framework import AgentSession, ContextProvider, Message, SessionConte
 
 from memory.adapters.opening import LazyMemory, as_context, conversation_of
 from memory.config import Config
-from memory.models import Turn
-from memory.protocols import Embedder, LanguageModel
+from memory.models import Embedder, LanguageModel, Turn
 from memory.text import clean
 
 

@@ -19,7 +19,7 @@ from autogen_core.models import SystemMessage, UserMessage
 from memory.adapters.opening import LazyMemory, as_context
 from memory.config import Config
 from memory.errors import InputError
-from memory.protocols import Embedder, LanguageModel
+from memory.models import Embedder, LanguageModel
 
 
 class DedupMemory(Memory):

@@ -42,11 +42,12 @@ from memory.models import (
     MAX_NAME,
     PERSON,
     Condition,
+    Embedder,
+    LanguageModel,
     Memory,
     Scope,
     SearchResult,
 )
-from memory.protocols import Embedder, LanguageModel
 from memory.runtime import LoopThread, in_thread
 from memory.text import clean
 

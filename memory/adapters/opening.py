@@ -10,7 +10,7 @@ from typing import Any
 
 from memory import ChatMemory, assembly
 from memory.config import Config, configured
-from memory.protocols import Embedder, LanguageModel
+from memory.models import Embedder, LanguageModel
 from memory.runtime import in_thread
 
 

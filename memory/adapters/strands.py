@@ -17,8 +17,7 @@ from strands.types.content import Message
 
 from memory.adapters.opening import LazyMemory, conversation_of
 from memory.config import Config
-from memory.models import Turn
-from memory.protocols import Embedder, LanguageModel
+from memory.models import Embedder, LanguageModel, Turn
 from memory.text import clean
 
 

@@ -43,13 +43,7 @@ class ConsolidationStats:
 
 
 class ConsolidationEngine:
-    """Links recent memories that are close in time, and proposes near-copies to merge.
-
-    Two memories are near-copies if their distance (`1 - similarity`) is below `merge_distance`.
-    """
-
-    def __init__(self, merge_distance: float = 0.10) -> None:
-        self._merge_distance = merge_distance
+    """Links recent memories that are close in time, and proposes near-copies to merge."""
 
     async def run(
         self,
@@ -57,7 +51,7 @@ class ConsolidationEngine:
         window: int | None = None,
         window_hours: int = 24,
         max_replay_events: int = 100,
-        merge_threshold: float | None = None,
+        merge_threshold: float = 0.10,
         max_merge_candidates: int = 5,
     ) -> ConsolidationStats:
         """Link recent memories that are close in time, and find near-copies of recent memories.
@@ -67,16 +61,15 @@ class ConsolidationEngine:
         of the same user; private memories are linked only with private ones. At most
         `max_replay_events` pairs are linked, newest first. An existing link gains confidence.
 
-        Two memories are near-copies if their distance (`1 - similarity`) is below `merge_threshold`
-        (default: the engine's `merge_distance`). At least one of the two memories is recent. At
-        most `max_merge_candidates` pairs of near-copies are returned, closest first.
+        Two memories are near-copies if their distance (`1 - similarity`) is below
+        `merge_threshold`. At least one of the two memories is recent. At most
+        `max_merge_candidates` pairs of near-copies are returned, closest first.
 
         The run also removes forgotten memories from episodes (groups of memories with a summary).
         """
         since = store.now() - timedelta(hours=window_hours)
         most = _DEFAULT_WINDOW if window is None else window
-        nearer = self._merge_distance if merge_threshold is None else merge_threshold
-        recent, alike = await store.recent_near_copies(most, since, nearer)
+        recent, alike = await store.recent_near_copies(most, since, merge_threshold)
         replayed = await store.replay(
             [(old.id, new.id) for old, new in _neighbours_in_time(recent)[:max_replay_events]]
         )
@@ -90,7 +83,7 @@ class ConsolidationEngine:
             )
             for pair in alike
         ]
-        close = [candidate for candidate in candidates if candidate.distance < nearer]
+        close = [candidate for candidate in candidates if candidate.distance < merge_threshold]
         return ConsolidationStats(
             replay_events=len(replayed),
             coactivation_updates=len(replayed),

@@ -20,7 +20,6 @@ from memory.assembly import (
     Forgotten,
     NearCopies,
     Reader,
-    expire,
     near_copies,
     snapshot_of,
 )
@@ -73,7 +72,7 @@ class AgentMemory:
     """The memories that an agent may use: those of one user, or of everyone if `user` is None.
 
     `observers`: functions that are called with each newly saved memory. `rules`: the policy of all
-    writes. `candidates`: a new memory is compared with this many of its nearest memories.
+    writes.
     """
 
     def __init__(
@@ -83,11 +82,9 @@ class AgentMemory:
         user: str | None = None,
         observers: Sequence[OnSaved] = (),
         rules: Rules | None = None,
-        candidates: int = 5,
     ) -> None:
         self._store = store
         self._rules = rules or Rules()
-        self._candidates = candidates
         self._observers = tuple(observers)
         self.user = clean(user) if user is not None else None
         self._scope = Scope(()) if self.user is None else Scope.of_user(self.user)
@@ -145,9 +142,7 @@ class AgentMemory:
             memory = Memory.model_validate(values)
         except ValidationError as exc:
             raise InputError("memory", str(first_problem(exc))) from exc
-        by = SaveRules(
-            self._rules, self._candidates, link_threshold, max_links, dedup_threshold, force
-        )
+        by = SaveRules(self._rules, link_threshold, max_links, dedup_threshold, force)
         saved = await self._save(memory, by, replaces)
         related = list(saved.related)
         if saved.memory is not None:
@@ -215,8 +210,7 @@ class AgentMemory:
 
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:
-        expire(self._store.ledger, self._store.clock())
-        with self._store.ledger.reading() as reader:
+        with self._store.ledger.reading(self._store.clock()) as reader:
             return [row.memory for row in reader.memories.newest(limit, self._scope, None)]
 
     @_threaded
@@ -249,8 +243,7 @@ class AgentMemory:
         least one of them, and its distance (`1 - similarity`) is at most `threshold`. Pairs that
         were judged distinct are left out. Only the agent's memories are read, in one transaction.
         """
-        expire(self._store.ledger, self._store.clock())
-        with self._store.ledger.reading() as reader:
+        with self._store.ledger.reading(self._store.clock()) as reader:
             recent = [row.memory for row in reader.memories.newest(limit, self._scope, since)]
             own = reader.memories.newest(None, self._scope) if recent else []
             snapshot = snapshot_of(reader, [row.memory.id for row in own])

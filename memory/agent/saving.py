@@ -20,6 +20,7 @@ from memory.assembly import (
 )
 from memory.errors import ChangedMeanwhile, IndexFault, InputError
 from memory.models import (
+    COMPARED,
     Action,
     Condition,
     Decision,
@@ -39,15 +40,13 @@ ONE_SCOPE = "only memories of one user and privacy belong together"
 class SaveRules:
     """The rules for a save.
 
-    `rules`: the policy of all writes. `candidates`: a new memory is compared with this many of its
-    nearest memories. The new memory is linked with stored memories whose distance (`1 - cosine`) is
-    below `link`, at most `max_links` of them. Only if `rules.guard` is off, `dedup` counts: a
-    stored memory blocks the save if its distance (`1 - similarity`) is below `dedup`. `force`: save
-    whatever is stored.
+    `rules`: the policy of all writes. The new memory is linked with stored memories whose distance
+    (`1 - cosine`) is below `link`, at most `max_links` of them. Only if `rules.guard` is off,
+    `dedup` counts: a stored memory blocks the save if its distance (`1 - similarity`) is below
+    `dedup`. `force`: save whatever is stored.
     """
 
     rules: Rules
-    candidates: int = 5
     link: float = 0.3
     max_links: int = 5
     dedup: float = 0.05
@@ -76,7 +75,7 @@ class _Save:
         # a stored memory may be such a text.
         linked = store.scale.similarities(np.array([1.0 - by.link]), has_cjk=True)
         lowest = min(by.rules.lower, 1.0 - by.dedup, float(linked[0]))
-        self.nearby = Nearby(max(by.candidates, by.max_links + 1), lowest)
+        self.nearby = Nearby(max(COMPARED, by.max_links + 1), lowest)
         self._by = by
         self._old = old
         self.related: tuple[SearchResult, ...] = ()
@@ -103,7 +102,7 @@ class _Save:
         if not self._by.rules.guard:
             near = (hit for hit in new.matches if hit.distance < self._by.dedup)
             return next(near, told)
-        for hit in new.matches[: self._by.candidates]:
+        for hit in new.matches[:COMPARED]:
             decision, _ = decide_new(new.memory, [hit], self._by.rules, asks=False)
             if isinstance(decision, Decision) and decision.survivors:
                 if states(hit.memory, new.memory):

@@ -35,8 +35,8 @@ class ToolAnswer(NamedTuple):
 class AgentTools:
     """The agent's tools: one method for each tool. `call` runs a tool by its name.
 
-    `link_threshold` and `dedup_threshold`: see `save_with_auto_link`. `near`: from this similarity
-    on, the answer to `remember` says how a stored memory differs from the new one.
+    `near`: from this similarity on, the answer to `remember` says how a stored memory differs from
+    the new one.
 
     Some answers end with a question or a hint to the agent; with `quiet`, these are left out.
     """
@@ -47,15 +47,11 @@ class AgentTools:
         engine: ConsolidationEngine,
         workspace: WorkspaceMemorySync | None = None,
         *,
-        link_threshold: float = 0.3,
-        dedup_threshold: float = 0.05,
         near: float = 0.90,
         quiet: bool = False,
     ) -> None:
         self._store = store
         self._engine = engine
-        self._link_threshold = link_threshold
-        self._dedup_threshold = dedup_threshold
         self._near = near
         self._workspace = workspace
         self._quiet = quiet
@@ -89,8 +85,6 @@ class AgentTools:
     async def remember(self, request: schemas.Remember) -> ToolAnswer:
         memory, links, linked, existing = await self._store.save_with_auto_link(
             request.content,
-            link_threshold=self._link_threshold,
-            dedup_threshold=self._dedup_threshold,
             replaces=request.replaces,
             force=request.force,
             emotion=request.emotion,

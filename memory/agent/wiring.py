@@ -35,12 +35,9 @@ def build_tools(
             user=settings.user,
             observers=observers,
             rules=config.memory.rules,
-            candidates=config.memory.dedup_candidates,
         ),
-        ConsolidationEngine(settings.merge_distance),
+        ConsolidationEngine(),
         build_workspace(config),
-        link_threshold=settings.link_distance,
-        dedup_threshold=settings.guard_distance,
         near=config.memory.rules.lower,
         quiet=settings.quiet_scaffolds,
     )

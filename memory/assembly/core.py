@@ -26,7 +26,6 @@ from memory.store import NewMemory as NewMemory
 from memory.store import Suspect as Suspect
 from memory.store import answer as answer
 from memory.store import erase as erase
-from memory.store import expire as expire
 from memory.store import forget_user as forget_user
 from memory.store import matching as matching
 from memory.store import plan_undo as plan_undo

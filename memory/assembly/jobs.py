@@ -38,8 +38,7 @@ from memory.decide import Order
 from memory.deduplicator import Audit, new_run
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.ledger import Counts
-from memory.models import OFFLINE, DeduplicationReport, Memory, Usage, Vector
-from memory.protocols import LanguageModel
+from memory.models import OFFLINE, DeduplicationReport, LanguageModel, Memory, Usage, Vector
 from memory.runtime import Progress, in_thread
 from memory.store import MemoryStore, add_ended, utc_now
 
@@ -71,6 +70,10 @@ class ImportReport:
     `notes`: advice, and messages about other data that was not read. `model`: the model's name; ""
     if the memories were stored unchanged. `to_clean`: about what a clean-up of the store would cost
     now.
+
+    >>> report = await import_memories(notes, config)  # again, if it was imported before
+    >>> report.read, report.memories - report.memories_before < 2
+    (2, True)
     """
 
     read: int
@@ -131,6 +134,10 @@ def open_to_audit(source: Source | None, config: Config) -> Iterator[tuple[Memor
     store is temporary and has copies of the memories of `source`. The report says what could not be
     read; its `memories` is empty.
 
+    >>> with open_to_audit(notes, config) as (copies, brought):
+    ...     copies.counts().live, len(brought.notes)
+    (2, 1)
+
     Raises: InputError; LedgerError (LedgerMissing if there is no store).
     """
     if source is None:
@@ -159,6 +166,11 @@ async def audit_store(
     """Plan a clean-up of an open store, as `audit` does.
 
     `order`: the order of the groups in the report, as in `first_groups`.
+
+    >>> outcome = memories.remember("Flo rows.", user="Flo")
+    >>> audited = await audit_store(store, config, user="Flo")
+    >>> audited.report.found, audited.report.dry_run
+    (0, True)
     """
     async with aclosing(build_model(config, model)) as language:
         planner = build_deduplicator(store, config, language)
@@ -276,6 +288,11 @@ class WriteBackReport:
 
     `undo_files`: undo files for `undo_write_back`, in the order in which to undo them. They may
     include the file of an earlier write-back that was killed and that this write-back finished.
+
+    >>> report = await import_memories(notes, config)
+    >>> report = write_back(notes, config, approve=lambda plan: False)
+    >>> len(report.plan.deletions), report.deleted  # planned, and not approved
+    (1, 0)
     """
 
     plan: interchange.WriteBackPlan
@@ -367,6 +384,11 @@ def compare(
     stored vectors. `embedder`: an embedder to try after that one, given as `package.module:factory`
     (default: the configured embedder).
 
+    >>> report = await import_memories(notes, config)
+    >>> planned = compare(notes, config)
+    >>> [deletion.row.id for deletion in planned.plan.deletions]  # nothing was deleted yet
+    ['memories.noa/1']
+
     Raises: InputError, for example if nothing was ever imported from the collection; LedgerError;
     ConfigError if the factory fails.
     """
@@ -427,11 +449,11 @@ def write_back(
     as `package.module:factory` (default: the configured embedder). `on_progress` is called with the
     number of rows written and the number of all rows to write.
 
-    >>> try:
-    ...     write_back(Source(chroma="no-such-folder"), config, approve=lambda plan: False)
-    ... except MemoryPipelineError as error:
-    ...     print(type(error).__name__)
-    InputError
+    >>> report = await import_memories(notes, config)
+    >>> done = write_back(notes, config, approve=lambda plan: len(plan.deletions) == 1)
+    >>> done.deleted, len(done.undo_files)
+    (1, 1)
+    >>> undone = undo_write_back(done.undo_files[0])
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -454,22 +476,16 @@ def undo_write_back(
     pickles in a local Qdrant folder may be read (see `Source`). `on_progress` is called
     with the number of rows handled and the number of all rows.
 
-    >>> try:
-    ...     undo_write_back("no-such-file.jsonl")
-    ... except MemoryPipelineError as error:
-    ...     print(type(error).__name__)
-    InputError
+    >>> report = await import_memories(notes, config)
+    >>> done = write_back(notes, config, approve=lambda plan: True)
+    >>> undone = undo_write_back(done.undo_files[-1])
+    >>> undone.restored, undone.left_alone
+    (1, ())
 
     Raises: InputError if the undo file or the store cannot be used.
     """
     undo = interchange.read_undo_file(Path(undo_file))
     header = undo.header
-    if header.is_outdated:
-        raise InputError(
-            undo.path,
-            "was written by an earlier version, which saved LangGraph's items in another form",
-            "undo it with that version",
-        )
     place = moved_to or header.place
     theirs = their_collection(header.kind, place, header.collection, trust=trust)
     return interchange.undo_write_back(
@@ -489,7 +505,13 @@ def checked_across(across: Sequence[str], reading: interchange.Reading) -> None:
 
 
 def free_undo_file(collection: str) -> Path:
-    """Return the first unused path `COLLECTION.undo-N.jsonl` in the working directory."""
+    """Return the first unused path `COLLECTION.undo-N.jsonl` in the working directory.
+
+    >>> from pathlib import Path
+    >>> Path("notes.undo-1.jsonl").touch()
+    >>> free_undo_file("notes").name
+    'notes.undo-2.jsonl'
+    """
     names = (Path(f"{collection}.undo-{number}.jsonl") for number in count(1))
     return next(name for name in names if not name.exists())
 

@@ -12,8 +12,7 @@ from memory.assembly.wiring import open_chat_memory
 from memory.config import Config
 from memory.errors import LedgerError
 from memory.ledger import DecisionRecord
-from memory.models import DeduplicationReport, Memory, Outcome, Recalled
-from memory.protocols import Embedder, LanguageModel
+from memory.models import DeduplicationReport, Embedder, LanguageModel, Memory, Outcome, Recalled
 from memory.runtime import LoopThread
 from memory.store import Forgotten, ForgottenUser, MemoryStore
 

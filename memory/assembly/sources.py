@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from memory.assembly.stores import chroma_headers
+from memory.assembly.stores import chroma_server
 from memory.config import Config
 from memory.errors import InputError
 from memory.interchange import (
@@ -116,6 +115,10 @@ class Brought:
     and the `Reading`, which says how rows became memories. It is None if cleaned memories cannot be
     written back to the source. `kinds` are the metadata fields that keep memories apart, such as
     `status`. `across` are fields that do not, even if they did after an earlier import.
+
+    >>> brought = read_source(notes, config)
+    >>> [(memory.user, memory.content) for memory in brought.memories], len(brought.notes)
+    ([('memories.noa', 'Noa has a cat.'), ('memories.noa', 'Noa has a cat!')], 1)
     """
 
     memories: list[Memory]
@@ -131,6 +134,12 @@ def read_source(source: Source, config: Config) -> Brought:
 
     Memories of one user but several agents may be merged, unless `memory.dedup_scope` contains
     `agent_id`. If there are such memories that may be merged, a note in the result says so.
+
+    >>> from pathlib import Path
+    >>> size = Path("mia.jsonl").write_text('{"content": "Mia rows."}\\n{"user": "Mia"}')
+    >>> brought = read_source(Source(file="mia.jsonl"), config)
+    >>> [memory.content for memory in brought.memories], [str(why) for why in brought.left_out]
+    (['Mia rows.'], ['mia.jsonl:2: content: field required; this line is left out'])
 
     Raises: InputError if the source cannot be read.
     """
@@ -240,6 +249,13 @@ def _without_expired(
 def their_collection(kind: Kind, location: str, name: str, *, trust: bool = False) -> ExternalStore:
     """Return the collection `name` of another program's store, without reading it.
 
+    >>> their_collection("langgraph", "notes.sqlite", "store").place.name
+    'notes.sqlite'
+    >>> their_collection("pgvector", "notes.sqlite", "store")
+    Traceback (most recent call last):
+        ...
+    memory.errors.InputError: notes.sqlite: is no address of a PostgreSQL; give postgresql://...
+
     Raises: InputError if the address is not valid, or if it is a folder of Qdrant and `trust` is
     False.
     """
@@ -260,6 +276,11 @@ def mem0_store(location: str) -> tuple[Kind, str]:
 
     `location`: the folder of mem0, or the address of a PostgreSQL or Qdrant server.
 
+    >>> mem0_store("postgresql://localhost/mem0")
+    ('pgvector', 'postgresql://localhost/mem0')
+    >>> mem0_store("http://localhost:6333")
+    ('qdrant', 'http://localhost:6333')
+
     Raises: InputError if the folder does not hold exactly one such store.
     """
     if is_postgres(location):
@@ -273,18 +294,4 @@ def mem0_store(location: str) -> tuple[Kind, str]:
 def _chroma_location(given: str) -> Path | ChromaServer:
     if not given.startswith(("http://", "https://")):
         return Path(given)
-    url = urlsplit(given)
-    try:
-        port = url.port or (443 if url.scheme == "https" else 8000)
-    except ValueError as exc:
-        raise InputError(given, f"has no port ({exc})", "give http://HOST:PORT") from exc
-    if not url.hostname or url.path.strip("/") or url.query:
-        raise InputError(given, "is no address of a Chroma server", "give http://HOST:PORT")
-    return ChromaServer(
-        host=url.hostname,
-        port=port,
-        ssl=url.scheme == "https",
-        tenant="default_tenant",
-        database="default_database",
-        headers=chroma_headers(),
-    )
+    return chroma_server(given)

@@ -15,13 +15,21 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from memory import interchange, ledger, offline, providers, search, store
 from memory.config import PLAIN_THRESHOLDS, Config, server_url
-from memory.errors import ConfigError, IndexFault, LedgerError, LedgerOutdated
-from memory.protocols import Embedder, LanguageModel, VectorIndex
+from memory.errors import (
+    ConfigError,
+    IndexFault,
+    InputError,
+    LedgerError,
+    LedgerOutdated,
+    installed,
+)
+from memory.models import Embedder, LanguageModel, VectorIndex
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +69,14 @@ def open_store(
 def open_existing_store(config: Config) -> store.MemoryStore:
     """Open the configured store as `open_store` does, but only if it exists.
 
+    >>> with open_existing_store(config) as opened:
+    ...     opened.counts().live
+    0
+    >>> open_existing_store(config.at("nowhere"))
+    Traceback (most recent call last):
+        ...
+    memory.errors.LedgerMissing: there are no memories at nowhere/ledger.db yet; import some first
+
     Raises: LedgerMissing if there is no store; LedgerError; EmbedderMismatch if another embedder
     made the store's vectors.
     """
@@ -75,6 +91,13 @@ def read_store(config: Config) -> store.MemoryStore:
     memories. This function does not check which embedder made the stored vectors. Methods of the
     store that use them raise EmbedderMismatch if it was another one than the configured embedder.
 
+    >>> with read_store(config) as opened:
+    ...     try:
+    ...         opened.add(opened.new_memory("Mia rows."))
+    ...     except MemoryPipelineError as error:
+    ...         print(type(error).__name__, error.remedy)
+    LedgerError make the data folder writable
+
     Raises: LedgerMissing; LedgerOutdated if an earlier version wrote the ledger; LedgerError.
     """
     return _store(read_ledger(config), config, open_index=None)
@@ -86,6 +109,10 @@ def open_to_examine(config: Config) -> Iterator[tuple[store.MemoryStore, str]]:
 
     No memory is changed. If an earlier version wrote the ledger, an upgraded copy is opened, and
     deleted after the block.
+
+    >>> with open_to_examine(config) as (opened, note):
+    ...     opened.counts().live, note
+    (0, '')
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -111,6 +138,10 @@ def open_ledger(config: Config) -> ledger.Ledger:
 
     Unlike `open_store`, this does not check that the configured embedder made the stored vectors.
 
+    >>> with open_ledger(config.at("new")) as ledger, ledger.reading() as reader:
+    ...     reader.counts().live
+    0
+
     Raises: LedgerError.
     """
     url = config.memory.effective_ledger_url
@@ -125,6 +156,14 @@ def open_ledger(config: Config) -> ledger.Ledger:
 def open_existing_ledger(config: Config) -> ledger.Ledger:
     """Open the ledger as `open_ledger` does, but only if it exists.
 
+    >>> with open_existing_ledger(config) as ledger:
+    ...     ledger.read_only
+    False
+    >>> open_existing_ledger(config.at("nowhere"))
+    Traceback (most recent call last):
+        ...
+    memory.errors.LedgerMissing: there are no memories at nowhere/ledger.db yet; import some first
+
     Raises: LedgerMissing if there is no ledger; LedgerError.
     """
     with contextlib.suppress(LedgerOutdated):
@@ -137,6 +176,9 @@ def upgrade_ledger(config: Config) -> Path | None:
 
     Return None if the ledger already is of this version.
 
+    >>> print(upgrade_ledger(config))
+    None
+
     Raises: LedgerMissing, LedgerError.
     """
     return ledger.Ledger.upgrade(config.memory.effective_ledger_url, Path(config.memory.data_dir))
@@ -144,6 +186,10 @@ def upgrade_ledger(config: Config) -> Path | None:
 
 def read_ledger(config: Config) -> ledger.Ledger:
     """Open the existing ledger, without the rest of the store, for reading only.
+
+    >>> with read_ledger(config) as ledger:
+    ...     ledger.read_only
+    True
 
     Raises: LedgerMissing; LedgerOutdated if an earlier version wrote it; LedgerError.
     """
@@ -166,10 +212,9 @@ def _store(
             ledger,
             embedder,
             open_index,
-            index_at_once=config.memory.chroma.host is not None,
+            index_at_once=config.memory.search.chroma_url is not None,
             vectors_mb=config.memory.search.vectors_mb,
             scope_fields=tuple(dict.fromkeys((*config.memory.dedup_scope, *kinds))),
-            hybrid=config.memory.search.hybrid,
             folds=config.memory.dedup_enabled,
             zone=config.memory.zone,
             scale=config.memory.scale_for(embedder.fingerprint),
@@ -188,17 +233,9 @@ def _open_index(ledger: ledger.Ledger, config: Config) -> VectorIndex:
         except ConfigError as exc:
             raise IndexFault(str(exc)) from exc
         return own
-    chroma = config.memory.chroma
-    if chroma.host is not None:
-        server = search.ChromaServer(
-            host=chroma.host,
-            port=chroma.port,
-            ssl=chroma.ssl,
-            tenant=chroma.tenant,
-            database=chroma.database,
-            headers=chroma_headers(),
-        )
-        return search.ServedChroma(server, ledger.store_id())
+    url = config.memory.search.chroma_url
+    if url is not None:
+        return search.ServedChroma(chroma_server(url), ledger.store_id())
     return search.EmbeddedChroma(Path(config.memory.data_dir) / "chroma")
 
 
@@ -212,6 +249,14 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
     2. the configured model
     3. Gemini, if its API key is set
     4. the offline model
+
+    >>> build_model(config).name
+    'offline'
+    >>> try:
+    ...     build_model(config, own="gpt")
+    ... except MemoryPipelineError as error:
+    ...     print(error)
+    the language model: has no name, judge, extract, reply, aclose; see docs/own-models.md
 
     Raises: ConfigError if an API key, a library or the name of the model is missing. ConfigError,
     too, if `llm.provider` names a factory that fails, or if a model lacks a required attribute.
@@ -253,10 +298,7 @@ def guarded(model: LanguageModel, config: Config) -> LanguageModel:
     return providers.GuardedModel(
         model,
         concurrency=None if isinstance(model, providers.RemoteModel) else llm.concurrency,
-        failures=llm.breaker_failures,
-        pause_s=llm.breaker_pause_s,
-        # A caller waits longer than this: timeout_s for a reply, budget_s for a write.
-        patience_s=min(llm.timeout_s, llm.budget_s) / 2,
+        patience_s=llm.timeout_s / 2,  # a caller waits at least twice as long
     )
 
 
@@ -265,6 +307,10 @@ def guarded(model: LanguageModel, config: Config) -> LanguageModel:
 
 def build_embedder(config: Config) -> Embedder:
     """Return the configured embedder. An embedder on this machine loads its model at the first use.
+
+    >>> embedder = build_embedder(config)
+    >>> embedder.fingerprint, embedder.embed(["Mia has a cat."]).shape
+    ('wordllama-l2_supercat-256/unit/nfkc-casefold', (1, 256))
 
     Raises: ConfigError if an API key or a library is missing, or if the configuration names an
     embedder of the user's own that cannot be imported or built.
@@ -361,24 +407,27 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> provid
     return providers.OpenAIServer(config.openai_key)
 
 
-@contextlib.contextmanager
-def installed(extra: str, setting: str) -> Iterator[None]:
-    """Run the block; if it cannot import a library, raise an error that says how to install it.
+def chroma_server(url: str) -> search.ChromaServer:
+    """Return the Chroma server at `url`, with the key, tenant and database of the environment.
 
-    `extra`: the name of this package's extra that installs the library. `setting`: the setting that
-    needs the library.
+    >>> chroma_server("http://127.0.0.1").port
+    8000
 
-    Raises: ConfigError if the library is not installed.
+    Raises: InputError.
     """
+    parts = urlsplit(url)
     try:
-        yield
-    except ModuleNotFoundError as exc:
-        library = (exc.name or extra).partition(".")[0]
-        raise ConfigError(
-            setting, "", f"{library} is not installed", f"pip install '.[{extra}]'"
-        ) from exc
-
-
-def chroma_headers() -> dict[str, str]:
+        port = parts.port or (443 if parts.scheme == "https" else 8000)
+    except ValueError as exc:
+        raise InputError(url, f"has no port ({exc})", "give http://HOST:PORT") from exc
+    if not parts.hostname or parts.path.strip("/") or parts.query:
+        raise InputError(url, "is no address of a Chroma server", "give http://HOST:PORT")
     key = os.environ.get("CHROMA_API_KEY")
-    return {"x-chroma-token": key} if key else {}
+    return search.ChromaServer(
+        host=parts.hostname,
+        port=port,
+        ssl=parts.scheme == "https",
+        tenant=os.environ.get("CHROMA_TENANT") or "default_tenant",
+        database=os.environ.get("CHROMA_DATABASE") or "default_database",
+        headers={"x-chroma-token": key} if key else {},
+    )

@@ -16,9 +16,8 @@ from typing import Any
 from memory import deduplicator, extractor, ledger, offline, store, upkeep
 from memory.assembly.stores import build_model, guarded, open_store
 from memory.config import Config, configured
-from memory.errors import InputError
-from memory.models import PERSON
-from memory.protocols import Embedder, LanguageModel
+from memory.errors import InputError, installed
+from memory.models import PERSON, Embedder, LanguageModel
 from memory.store import Asker
 
 _DASK_S = 10
@@ -32,6 +31,10 @@ def build_deduplicator(
     `model` may be an object of your own; an exception that it raises counts as a failed call.
     `executor`: runs the parallel parts of cleaning the whole store, such as the search for
     near-copies (default: this process runs them).
+
+    >>> deduplicator = build_deduplicator(store, config, model)
+    >>> (await deduplicator.check_and_merge(store.new_memory("Quy rows.", user="Quy"))).content
+    'Quy rows.'
 
     Raises: ConfigError if `model` lacks a required attribute.
     """
@@ -53,6 +56,9 @@ def build_answers(store: store.MemoryStore, config: Config) -> upkeep.Answers:
     """Build the object that applies a person's answers from a review.
 
     All decisions of this object are recorded as one new run, which can be undone as a whole.
+
+    >>> build_answers(store, config).run == build_answers(store, config).run  # each has its own run
+    False
     """
     return upkeep.Answers(store, config.memory.rules, deduplicator.new_run())
 
@@ -71,6 +77,11 @@ def build_review(
     request. `blind`: whether to hide how similar the memories of a group are, and what is proposed
     for them, so that the person answers without seeing either. `follow_undo`: receives undone
     decisions, and returns a message, or "".
+
+    >>> review = build_review(store, config, model)
+    >>> await review.look()
+    >>> review.progress().last is None  # nobody has answered yet
+    True
     """
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)
@@ -98,6 +109,11 @@ def build_extractor(
     `model` may be an object of your own; an exception that it raises counts as a failed call.
     `deduplicator`: compares the extracted memories with the stored ones (default: a new one).
 
+    >>> turn = Turn(speaker="Rob", text="I have a canary.", at=datetime.now(UTC))
+    >>> extractor = build_extractor(store, config, model)
+    >>> [one.memory.content for one in (await extractor.extract_and_store([turn])).outcomes]
+    ['Rob has a canary.']
+
     Raises: ConfigError if your own object lacks a required attribute.
     """
     model = guarded(model, config)
@@ -105,7 +121,6 @@ def build_extractor(
         store,
         deduplicator or build_deduplicator(store, config, model),
         model,
-        gap_s=config.memory.extraction_gap,
         categories=config.memory.categories,
         concurrency=config.llm.concurrency,
         budget_s=config.llm.budget_s,
@@ -163,6 +178,10 @@ def build_chat_memory(
     `on_extracted`: called in the extraction thread with the result of each extraction. Results that
     contain only the cost of model calls are not reported. `release`: awaited by `ChatMemory.close`,
     after extraction has stopped.
+
+    >>> async with build_chat_memory(store, config, model) as memory:
+    ...     print((await memory.remember("Pia rows.", user="Pia")).action.value)
+    add
     """
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)
@@ -185,15 +204,17 @@ def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | 
     `workers`: the number of processes on this machine. `dask`: the address of a Dask scheduler. The
     executor is shut down after the block.
 
-    Raises: InputError if Dask is not installed, or no scheduler answers.
+    >>> with open_executor(workers=None, dask=None) as executor:
+    ...     print(executor)
+    None
+
+    Raises: ConfigError if Dask is not installed; InputError if no scheduler answers.
     """
     if dask is not None:
-        try:
+        with installed("dask", "--dask"):
             from distributed import Client
-
+        try:
             client: Any = Client(dask, timeout=_DASK_S)
-        except ImportError as exc:
-            raise InputError("--dask", "needs Dask", "pip install '.[dask]'") from exc
         except (OSError, ValueError) as exc:
             raise InputError(
                 "--dask", f"no scheduler answers at {dask}", "start one there"

@@ -22,7 +22,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from memory import agent, assembly, config, models, review, runtime, upkeep
-from memory.cli.importing import say_left_out, with_source
+from memory.cli.other_stores import say_left_out, with_source
 from memory.cli.shell import (
     EXIT_PROBLEM,
     MaxCalls,
@@ -39,7 +39,7 @@ from memory.cli.shell import (
     table,
     warn_of_missing_vectors,
 )
-from memory.errors import InputError, LedgerMissing, WrongArgument
+from memory.errors import InputError, LedgerMissing, WrongArgument, installed
 
 if TYPE_CHECKING:
     from memory import MemoryStore
@@ -433,6 +433,8 @@ def review_groups(
     if file is not None:
         apply(context, file)
         return
+    with installed("web", "memory-dedup review"):
+        _ = review.ReviewServer
     with runtime.Address(host, port).listen() as listening:
         where = runtime.Address(host, listening.getsockname()[1])
         asyncio.run(_review(context.obj, where, listening, blind, open_browser=not no_browser))

@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from memory.cli.cleaning import apply, audit, clean, retry, review_groups
-from memory.cli.conflicts import conflicts
-from memory.cli.importing import import_
 from memory.cli.keeping import backup, calibrate, doctor, reembed, restore, try_model, upgrade
 from memory.cli.memories import (
+    conflicts,
     export,
     forget,
     history,
@@ -23,6 +22,7 @@ from memory.cli.memories import (
     stats,
     undo,
 )
+from memory.cli.other_stores import import_, write_back
 from memory.cli.serving import serve
 from memory.cli.shell import (
     ConfigFile,
@@ -32,7 +32,6 @@ from memory.cli.shell import (
     set_up_logging,
     version_option,
 )
-from memory.cli.write_back import changes, write_back
 
 app = typer.Typer(
     name="memory-dedup",
@@ -93,7 +92,6 @@ _ALIASES: Commands = {
     "retry": retry,
     "runs": runs,
     "apply": apply,
-    "changes": changes,
     **_OF_THE_STORE,
 }
 """Earlier names of commands, and shorter ones; --help does not show them."""

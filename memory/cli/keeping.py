@@ -27,9 +27,7 @@ from memory.cli.shell import (
 )
 from memory.errors import InputError
 
-_HEADINGS = (
-    "cosine", "pairs", "asked", "same", "merge", "apart", "asks", "finds",
-)  # fmt: skip
+_HEADINGS = ("cosine", "pairs", "asked", "same", "merge", "apart")
 
 
 def reembed(context: typer.Context) -> None:
@@ -47,7 +45,8 @@ def try_model(context: typer.Context, as_json: AsJson = False) -> None:
 
     It costs four calls. No memory is sent, and nothing is stored.
     """
-    found, money = asyncio.run(_tried(context.obj))
+    found = asyncio.run(_tried(context.obj))
+    money = context.obj.llm.money(found.usage)
     if as_json:
         show_json({**found.model_dump(), "money": money})
         return
@@ -69,10 +68,9 @@ def try_model(context: typer.Context, as_json: AsJson = False) -> None:
     show(table(rows))
 
 
-async def _tried(config: config.Config) -> tuple[upkeep.ModelTrial, float | None]:
+async def _tried(config: config.Config) -> upkeep.ModelTrial:
     async with aclosing(assembly.build_model(config)) as model:
-        found = await upkeep.try_model(model)
-    return found, None if config.llm.price is None else config.llm.price.of(found.usage)
+        return await upkeep.try_model(model)
 
 
 def doctor(
@@ -185,21 +183,18 @@ def calibrate(
     """
     settings: config.Config = context.obj
     with assembly.read_store(settings) as store:
-        pairs, memories = upkeep.pairs_of(store, settings.memory.dedup_candidates)
+        pairs = upkeep.pairs_of(store)
         of_reviews, answers = upkeep.reviewed(store) if from_reviews else ([], {})
     pairs = [*(pair for pair in pairs if pair.key not in answers), *of_reviews]
     if not from_reviews:
         answers = _collect_answers(pairs, settings, questions, person=person)
-    cjk = [pair for pair in pairs if pair.has_cjk]
-    others = [pair for pair in pairs if not pair.has_cjk]
-    if others or not cjk:
-        _show_bands("other scripts" if cjk else "", others, answers, memories)
-    if cjk:
-        _show_bands("kana or Han in either text", cjk, answers, memories)
-    show("asks, finds: questions for 1,000 memories, and pairs found, if all above were asked")
+    for title, cjk in (("", False), ("kana or Han in either text", True)):
+        if chosen := [pair for pair in pairs if pair.has_cjk is cjk]:
+            _show_bands(title, chosen, answers)
     now = settings.memory.scale_for(assembly.build_embedder(settings).fingerprint)
-    suggested = upkeep.suggest(pairs, answers, now, wanted, guard=settings.memory.dedup_guard)
-    sys.stdout.writelines(f"{line}\n" for line in upkeep.lines(suggested, wanted))
+    scale = upkeep.suggest_scale(pairs, answers, now)
+    upper = upkeep.suggest_upper(pairs, answers, wanted, guard=settings.memory.dedup_guard)
+    sys.stdout.writelines(f"{line}\n" for line in upkeep.lines(scale, upper, wanted))
 
 
 def _collect_answers(
@@ -223,27 +218,16 @@ def _collect_answers(
 
 
 def _show_bands(
-    title: str,
-    pairs: Sequence[upkeep.AlikePair],
-    answers: Mapping[str, upkeep.Answer],
-    memories: int,
+    title: str, pairs: Sequence[upkeep.AlikePair], answers: Mapping[str, upkeep.Answer]
 ) -> None:
-    bands = upkeep.tally(pairs, answers)
-    rows = []
-    for band, (asks, finds) in zip(bands, upkeep.prices(bands, memories), strict=True):
-        counted = band.every
-        shares = (_share(counted, hits) for hits in (counted.same, counted.merge, counted.apart))
-        counts = f"{band.low:.2f}-{band.high:.2f}", f"{band.pairs:,}", f"{counted.asked:,}"
-        prices = f"{asks:,.0f}", "?" if finds is None else f"{finds:,.0f}"
-        if band.pairs:
-            rows.append((*counts, *shares, *prices))
+    rows: list[Sequence[str]] = [_HEADINGS]
+    for low, high, members in zip(
+        upkeep.EDGES, upkeep.EDGES[1:], upkeep.by_band(pairs), strict=False
+    ):
+        said = upkeep.answers_about(members, answers)
+        counts = (len(members), said.total(), *(said[answer] for answer in upkeep.Answer))
+        if members:
+            rows.insert(1, (f"{low:.2f}-{high:.2f}", *(f"{count:,}" for count in counts)))
     if title:
         show(title)
-    show(grid([_HEADINGS, *reversed(rows)], fixed=7, gap=1, right=(1, 2, 6, 7)))
-
-
-def _share(counted: upkeep.Counted, hits: int) -> str:
-    if not counted.asked:
-        return ""
-    low, high = counted.interval(hits)
-    return f"{hits / counted.asked:.0%} ({100 * low:.0f}-{high:.0%})"
+    show(grid(rows, fixed=5, gap=2, right=range(1, 5)))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, time, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
@@ -31,13 +31,14 @@ from memory.cli.shell import (
     warn_of_missing_vectors,
 )
 from memory.errors import InputError, MemoryNotFound, WrongArgument
-from memory.text import clean
+from memory.text import clean, shortened
 
 if TYPE_CHECKING:
     from memory import MemoryStore
     from memory.assembly import Forgotten, ForgottenUser
 
 _MOST_USERS = 5
+_MOST_OF_A_PAIR = 300
 
 
 def export(
@@ -350,6 +351,62 @@ def _decision(card: upkeep.Card) -> RenderableType:
     if recorded.reversible and not recorded.undone:
         rows.append(("to undo", f"memory-dedup undo {recorded.number}"))
     return members_view(_title(card), card.members, rows)
+
+
+# --- what may be outdated ----------------------------------------------------------------------
+
+
+def conflicts(
+    context: typer.Context,
+    older: Annotated[str | None, typer.Argument(help="The id of the older memory.")] = None,
+    newer: Annotated[str | None, typer.Argument(help="The id of the newer memory.")] = None,
+    holds: Annotated[
+        Literal["newer", "older", "both"] | None,
+        typer.Option(help="Your answer about the two: which one holds now."),
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List pairs of memories of which the older one may be outdated, or answer one of them.
+
+    The memory that no longer holds is retired; `undo` brings it back. A pair that you have answered
+    is not listed again.
+    """
+    if holds is not None and (older is None or newer is None):
+        raise WrongArgument("conflicts", "needs two ids", "give OLDER NEWER --holds newer")
+    if holds is None:
+        with assembly.read_store(context.obj) as store:
+            found = assembly.suspects(store, user)
+        _show_suspects(found, as_json)
+        return
+    with assembly.open_existing_store(context.obj) as store:
+        left, right = store.get(older or ""), store.get(newer or "")
+        if left is None or right is None:
+            raise MemoryNotFound(str(older if left is None else newer))
+        done = assembly.answer(store, assembly.Suspect(left, right), holds)
+    err().print(f"{done.reason}; `memory-dedup undo {done.number}` takes this back")
+
+
+def _show_suspects(found: Sequence[assembly.Suspect], as_json: bool) -> None:
+    if as_json:
+        show_json(
+            [
+                {
+                    side: {"id": one.id, "content": one.content, "said": one.timestamp.isoformat()}
+                    for side, one in pair._asdict().items()
+                }
+                for pair in found
+            ]
+        )
+        return
+    if not found:
+        err().print("no memory seems to be outdated")
+    rows = [
+        (side, one.id, f"{one.timestamp:%Y-%m-%d}", Text(shortened(one.content, _MOST_OF_A_PAIR)))
+        for pair in found
+        for side, one in pair._asdict().items()
+    ]
+    show(grid(rows, fixed=3))
 
 
 # --- changes --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import typer
 
 from memory import agent, assembly, config, runtime
 from memory.cli.shell import err
-from memory.errors import InputError, WrongArgument
+from memory.errors import InputError, WrongArgument, installed
 
 if TYPE_CHECKING:
     from memory import MemoryStore
@@ -75,7 +75,7 @@ def _with_agent(config: config.Config, values: Mapping[str, object]) -> config.C
 
 
 def _over_stdio(config: config.Config) -> None:
-    with assembly.installed("agent", "memory-dedup serve"):
+    with installed("agent", "memory-dedup serve"):
         make_server = agent.AgentServer
 
     def opened() -> agent.Opened:
@@ -86,7 +86,7 @@ def _over_stdio(config: config.Config) -> None:
 
 
 def _over_http(config: config.Config, http: str, file: Path | None, names: list[str]) -> None:
-    with assembly.installed("agent", "memory-dedup serve"):
+    with installed("agent", "memory-dedup serve"):
         make_server = agent.AgentServer
     from memory.config import TOKENS_VARIABLE
 

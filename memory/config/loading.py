@@ -6,7 +6,7 @@ import difflib
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from memory.config.naming import KeyPath, check_approved
-from memory.config.settings import ACCESS, SECTIONS, Config, MemoryConfig
+from memory.config.settings import ACCESS, REMOVED, SECTIONS, Config, MemoryConfig
 from memory.errors import ConfigError
 from memory.models import MAX_QUOTED, first_problem
 
@@ -85,6 +85,9 @@ def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Con
     configuration, including the environment variables. None stands for ./config.yaml; this file is
     ignored if it is missing or belongs to another program. `settings`: as in `load_config`.
 
+    >>> configured(config, {"llm_concurrency": 2}).llm.concurrency, config.llm.concurrency
+    (2, 8)
+
     Raises: ConfigError if a file, a variable or a setting is wrong.
     """
     if not isinstance(config, Config):
@@ -115,6 +118,10 @@ def _with_overrides(
             (sources[key] for key in above if key in sources), str(path or "configuration")
         )
         if problem.kind == "extra_forbidden":
+            name = ".".join(key_path)
+            for removed, remedy in REMOVED.items():
+                if removed == name or removed.startswith(f"{name}."):
+                    raise ConfigError(source, name, "is no longer a key", remedy) from exc
             known = {path[-1]: ".".join(path) for path, _ in _variables().values()}
             remedy = _suggestion(key_path[-1], known | {name: name for name in SECTIONS})
             raise ConfigError(source, problem.field, "unknown key", remedy) from exc
@@ -259,10 +266,11 @@ def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, in
 def _variables() -> dict[str, tuple[KeyPath, Any]]:
     """Return a dict from the name of each environment variable to its key's path and type."""
     keys = (key for section, model in SECTIONS.items() for key in _keys(model, (section,)))
-    return {
-        "_".join(path if path[0] == "memory" else ("memory", *path)).upper(): (path, type_)
-        for path, type_ in keys
-    }
+    return {_variable(path): (path, type_) for path, type_ in keys}
+
+
+def _variable(path: Sequence[str]) -> str:
+    return "_".join(path if path[0] == "memory" else ("memory", *path)).upper()
 
 
 def _keys(model: type[BaseModel], above: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
@@ -281,10 +289,13 @@ def _suggestion(name: str, known: Mapping[str, str]) -> str:
 def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
     variables = _variables()
     known = [*variables, TOKENS_VARIABLE]
+    removed = {_variable(key.split(".")): remedy for key, remedy in REMOVED.items()}
     for name in sorted(environ):
         if name in variables and environ[name].strip():  # a blank folder is not the current one
             key_path, type_ = variables[name]
             yield key_path, name, _parsed(environ[name], type_)
+        elif name in removed:
+            logger.warning("%s is no longer read: %s", name, removed[name])
         elif name.startswith("MEMORY_") and name not in known:
             for close in difflib.get_close_matches(name, known, 1, 0.8):
                 logger.warning("%s is not known, and not read; did you mean %s?", name, close)

@@ -33,7 +33,7 @@ def check_approved(file: Path, config: Config, sources: Mapping[KeyPath, str]) -
         return
     for key_path, value in _risky(config):
         source = sources.get(key_path, "")
-        target = value if key_path[-1] != "base_url" else urlsplit(value).netloc
+        target = urlsplit(value).netloc if key_path[-1].endswith("_url") else value
         if source.startswith(f"{file}:") and [_name(file), target] not in _approvals():
             raise UnnamedFile(source, ".".join(key_path), file, target)
 
@@ -56,6 +56,7 @@ def _risky(config: Config) -> Iterator[tuple[KeyPath, str]]:
     for key_path, value in (
         (("llm", "base_url"), config.llm.base_url),
         (("memory", "embedding", "base_url"), embedding.base_url),
+        (("memory", "search", "chroma_url"), memory.search.chroma_url),
     ):
         if value is not None:
             yield key_path, value

@@ -19,11 +19,11 @@ from memory.models import (
     PLAIN,
     Frozen,
     Name,
-    OnMergeFailure,
     Price,
     Rules,
     Scale,
     ScopeField,
+    Usage,
     as_tuple,
     scale_of,
 )
@@ -45,6 +45,13 @@ def _one_of(*names: str) -> AfterValidator:
 
 def server_url(given: str) -> str:
     """Check that `given` is the URL of an HTTP server, and return it unchanged.
+
+    >>> server_url("https://example.org/v1")
+    'https://example.org/v1'
+    >>> server_url("example.org")
+    Traceback (most recent call last):
+        ...
+    ValueError: 'example.org' is not the URL of a server: write http://HOST:PORT/... or https://
 
     Raises: ValueError.
     """
@@ -77,35 +84,26 @@ def _timezone(name: str) -> str:
 Timezone = Annotated[str, AfterValidator(_timezone)]
 
 
-class ChromaConfig(Frozen):
-    """How to reach the vector database Chroma.
-
-    If `host` is None, Chroma runs in this process and keeps its files in the data folder.
-    """
-
-    host: str | None = None
-    port: int = Field(default=8000, ge=1, le=65535)
-    ssl: bool = False
-    tenant: str = "default_tenant"
-    database: str = "default_database"
-
-
 class SearchConfig(Frozen):
-    """How memories are searched.
+    """Settings of the search.
 
-    `hybrid`: rank by words and vectors, not by vectors alone. `vectors_mb`: the most megabytes of
-    RAM for vectors; the vectors of the users searched last are kept. `index`: the vector index for
-    each user whose vectors alone need more RAM than this. It is `chroma`, or an index of your own
-    as `package.module:factory`.
+    `vectors_mb`: the most megabytes of RAM for vectors; the vectors of the users searched last are
+    kept. `index`: the vector index for each user whose vectors alone need more RAM than this. It is
+    `chroma`, or an index of your own as `package.module:factory`. `chroma_url`: the address of a
+    Chroma server. None means that Chroma keeps its files in the data folder.
+
+    >>> from memory import load_config
+    >>> load_config(settings={"search_vectors_mb": 64}).memory.search.vectors_mb
+    64
     """
 
-    hybrid: bool = True
     vectors_mb: int = Field(default=512, ge=0)
     index: Annotated[str, _one_of("chroma")] = "chroma"
+    chroma_url: ServerUrl | None = None
 
 
 class EmbeddingConfig(Frozen):
-    """Which embedder turns texts into vectors.
+    """Settings of the embedder, which turns texts into vectors.
 
     An existing store keeps its embedder until `memory-dedup store reembed` is run.
 
@@ -121,6 +119,11 @@ class EmbeddingConfig(Frozen):
     similarity equals the cosine. None means the embedder's own curve. But if
     `memory.dedup_upper_threshold` or `memory.dedup_lower_threshold` differs from its default, None
     means `plain`.
+
+    >>> config.memory.embedding.provider, config.memory.embedding.scale  # the scale made for it
+    ('wordllama', None)
+    >>> config.memory.scale_for("wordllama-256").anchor
+    0.7
     """
 
     provider: Annotated[str, _one_of("wordllama", "minilm", "gemini", "openai")] = "wordllama"
@@ -131,7 +134,7 @@ class EmbeddingConfig(Frozen):
 
 
 class MemoryConfig(Frozen):
-    """Where memories are stored, and how they are compared, merged and extracted.
+    """Settings of the store, and of how memories are compared, merged and extracted.
 
     `dedup_enabled`: whether new memories are compared with stored ones. `dedup_upper_threshold`:
     the lowest similarity at which one memory can replace another without asking a model.
@@ -140,9 +143,7 @@ class MemoryConfig(Frozen):
     model is asked whether two memories state the same fact.
 
     `dedup_scope`: the fields, besides `is_private`, that must be equal for two memories to be
-    compared. `dedup_candidates`: a new memory is compared with this many of its nearest memories. A
-    batch finds all pairs from the upper threshold on. Below it, a batch finds at most this many
-    pairs for each text.
+    compared.
 
     `read_private`: whether the pages that a model reads may contain private memories.
     `background_pages`: whether an open chat memory has the model read pages of new memories.
@@ -150,14 +151,8 @@ class MemoryConfig(Frozen):
     `dedup_calls_per_hour`: the maximum number of model calls per hour for memories that are saved
     one by one. When a limit is reached, further questions wait for a later batch.
 
-    `on_merge_failure`: what to do if the model fails to answer a question about near-copies.
-    "keep_both" keeps all of them. "replace" retires each near-copy whose text another one states
-    completely; if `dedup_guard` is False, it keeps only the newest near-copy. A run in which no
-    model call succeeds keeps all of them in any case.
-
     `extraction_wait`: the seconds to wait for more turns of a conversation before memories are
-    extracted; when ten turns are waiting, memories are extracted at once. `extraction_gap`: a
-    silence of more than this many seconds divides a conversation into separate parts.
+    extracted; when ten turns are waiting, memories are extracted at once.
     `extraction_instructions`: text that is added to the prompt that extracts memories.
     `categories`: the allowed categories of extracted memories; a memory with another one gets the
     first. If empty, the model uses fact, opinion, event and interaction.
@@ -168,6 +163,11 @@ class MemoryConfig(Frozen):
 
     `data_dir`: the folder for the files of the ledger and of Chroma. `ledger_url`: the database of
     the ledger; None means the SQLite file `ledger.db` in `data_dir`.
+
+    >>> from memory import load_config
+    >>> changed = load_config(settings={"dedup_upper_threshold": 0.97}).memory
+    >>> changed.rules.upper, changed.scale_for("wordllama-256") == PLAIN
+    (0.97, True)
     """
 
     dedup_enabled: bool = True
@@ -175,21 +175,17 @@ class MemoryConfig(Frozen):
     dedup_lower_threshold: Share = Field(default=LOWER, validate_default=True)
     dedup_guard: bool = True
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
-    dedup_candidates: int = Field(default=5, ge=1, le=100)
     dedup_calls_per_run: int = Field(default=500, ge=0)
     read_private: bool = False
     background_pages: bool = True
     dedup_calls_per_hour: int = Field(default=1_000, ge=0)
-    on_merge_failure: OnMergeFailure = "replace"
     extraction_wait: float = Field(default=45.0, ge=0.0)
-    extraction_gap: float = Field(default=21_600.0, gt=0.0)
     extraction_instructions: str = Field(default="", max_length=MAX_CONTENT)
     categories: Annotated[tuple[Name, ...], BeforeValidator(as_tuple)] = ()
     timezone: Timezone | None = None
     data_dir: str = "data"
     ledger_url: str | None = None
     search: SearchConfig = SearchConfig()
-    chroma: ChromaConfig = ChromaConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
 
     @field_validator("dedup_lower_threshold")
@@ -225,7 +221,6 @@ class MemoryConfig(Frozen):
             upper=self.dedup_upper_threshold,
             lower=self.dedup_lower_threshold,
             guard=self.dedup_guard,
-            on_merge_failure=self.on_merge_failure,
         )
 
     @property
@@ -259,7 +254,7 @@ PLAIN_THRESHOLDS = (
 
 
 class LLMConfig(Frozen):
-    """Which language model is asked, with its limits and prices.
+    """Settings of the language model, with its limits and prices.
 
     `provider`: the name of a built-in provider, or your own model as `package.module:factory`.
     `auto` means gemini if its API key is set, else offline. `model`: the model's name. None means
@@ -272,13 +267,14 @@ class LLMConfig(Frozen):
     `auto` tries these three in this order, until the server accepts one. Gemini always gets a
     schema.
 
-    `budget_s`: the most seconds to wait for the model for one piece of work, such as a new memory,
-    or a group of near-copies or a page in a batch. `price_in`: the price of a million tokens sent.
-    `price_out`: the price of a million tokens received. If both are None, reports show no costs.
+    `timeout_s`: the most seconds to wait for one answer. One piece of work, such as a new memory,
+    or a group of near-copies or a page in a batch, may wait twice as long for the model, with all
+    its attempts. `price`: the price of the model's tokens. If it is None, reports show no costs.
 
-    `breaker_failures`: after this many failed calls in a row, the model is not called for
-    `breaker_pause_s` seconds. If the first call after the pause fails too, the next pause is twice
-    as long.
+    >>> from memory import load_config
+    >>> llm = load_config(settings={"llm_provider": "offline", "llm_timeout_s": 10}).llm
+    >>> llm.budget_s, llm.price  # the wait for one piece of work, and no costs in reports
+    (20.0, None)
     """
 
     provider: Annotated[str, _one_of("auto", "gemini", "openai", "offline")] = "auto"
@@ -288,17 +284,15 @@ class LLMConfig(Frozen):
     timeout_s: float = Field(default=30.0, gt=0.0)
     max_attempts: int = Field(default=4, ge=1)
     concurrency: int = Field(default=8, ge=1)
-    budget_s: float = Field(default=60.0, gt=0.0)
-    price_in: float | None = Field(default=None, ge=0.0)
-    price_out: float | None = Field(default=None, ge=0.0)
-    breaker_failures: int = Field(default=5, ge=1)
-    breaker_pause_s: float = Field(default=30.0, gt=0.0, le=600.0)
+    price: Price | None = None
 
     @property
-    def price(self) -> Price | None:
-        if self.price_in is None and self.price_out is None:
-            return None
-        return Price(input=self.price_in or 0.0, output=self.price_out or 0.0)
+    def budget_s(self) -> float:
+        """The most seconds that one piece of work may wait for the model, all attempts together."""
+        return 2.0 * self.timeout_s
+
+    def money(self, usage: Usage) -> float | None:
+        return None if self.price is None else self.price.of(usage)
 
 
 class AgentConfig(Frozen):
@@ -308,17 +302,14 @@ class AgentConfig(Frozen):
     of public memories as Markdown files; None writes no copies. `quiet_scaffolds`: whether tools
     leave out the questions that otherwise end some answers.
 
-    A new memory counts as a repeat, and is not saved, if its distance to another memory is below
-    `guard_distance`. Two memories are proposed for merging below `merge_distance`, and linked below
-    `link_distance`. Distance is 1 - similarity; for links, it is 1 - cosine.
+    >>> from memory import load_config
+    >>> load_config(settings={"agent_user": "Mia"}).agent.user, config.agent.user  # None: all users
+    ('Mia', None)
     """
 
     user: Annotated[str, AfterValidator(clean)] | None = None
     workspace_dir: str | None = None
     quiet_scaffolds: bool = False
-    guard_distance: Share = 0.05
-    merge_distance: Share = 0.10
-    link_distance: float = Field(default=0.3, ge=0.0, le=2.0)
 
 
 class Config(Frozen):
@@ -340,8 +331,7 @@ class Config(Frozen):
         local = {
             "data_dir": data_dir,
             "ledger_url": None,
-            "chroma": ChromaConfig(),
-            "search": self.memory.search.model_copy(update={"index": "chroma"}),
+            "search": self.memory.search.model_copy(update={"index": "chroma", "chroma_url": None}),
         }
         return self.model_copy(update={"memory": self.memory.model_copy(update=local)})
 
@@ -357,6 +347,28 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "llm": LLMConfig,
     "agent": AgentConfig,
 }
+REMOVED = {
+    **dict.fromkeys(
+        (
+            "memory.dedup_candidates",
+            "memory.on_merge_failure",
+            "memory.extraction_gap",
+            "memory.search.hybrid",
+            "llm.breaker_failures",
+            "llm.breaker_pause_s",
+            "agent.guard_distance",
+            "agent.merge_distance",
+            "agent.link_distance",
+        ),
+        "remove it; the default always counts now",
+    ),
+    "memory.chroma.host": "set memory.search.chroma_url to http://HOST:PORT",
+    "memory.chroma.port": "it is a part of memory.search.chroma_url now",
+    "llm.budget_s": "remove it; it is twice llm.timeout_s now",
+    "llm.price_in": "write llm.price: {input: 0.30, output: 2.50}",
+    "llm.price_out": "it is a part of llm.price now",
+}
+"""Keys of earlier versions, with what to do about each."""
 ACCESS = {
     "api_key": "GEMINI_API_KEY",
     "openai_key": "OPENAI_API_KEY",

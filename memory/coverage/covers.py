@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, TypeVar
 
-from memory.boundary import guarded
 from memory.coverage.additions import changed_by_additions
 from memory.coverage.order import Side, in_order, moved
 from memory.coverage.parse import Parse, Word, parse
@@ -23,6 +22,7 @@ from memory.coverage.written import punctuated_otherwise, written_otherwise
 from memory.text import (
     ENGLISH,
     NOT,
+    guarded,
     identity,
     is_japanese,
     may_be_english,
@@ -301,6 +301,11 @@ def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
     """Return the differences of two texts as pairs (words of the old text, words of the new text).
 
     One side is "" if words were only added or removed. Each side has at most 200 characters.
+
+    >>> differing("Mia has two cats.", "Mia has three cats.")
+    (('two', 'three'),)
+    >>> differing("Mia rows.", "Mia rows on Sundays.")
+    (('', 'on Sundays'),)
     """
     found = compare(old, new)
     if found.a_covers_b and found.b_covers_a:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from datetime import date
 
-from memory.boundary import guarded
 from memory.coverage.covers import CANNOT_TELL, Comparison, compare
 from memory.models import Memory
-from memory.text import Period, compatible, identity
+from memory.text import Period, compatible, guarded, identity
 
 
 @guarded(lambda _a, _b: Comparison(CANNOT_TELL, CANNOT_TELL))

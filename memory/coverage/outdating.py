@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory.boundary import guarded
 from memory.coverage.covers import LONGEST
 from memory.coverage.parse import parse
 from memory.models import Memory
-from memory.text import identity, sentences
+from memory.text import guarded, identity, sentences
 
 _MOST_SENTENCES = 12
 _MOST_OF_VALUE = 8

@@ -14,7 +14,6 @@ from datetime import datetime
 from enum import StrEnum
 from functools import partial
 
-from memory.boundary import guarded
 from memory.coverage.covers import LONGEST, compare, covers, differing
 from memory.coverage.parse import parse
 from memory.coverage.times import MOST_TIMES, times_of
@@ -26,6 +25,7 @@ from memory.text import (
     WEEKDAYS,
     Kind,
     grammar_of,
+    guarded,
     identity,
     is_code,
     sentences,

@@ -316,7 +316,15 @@ def _rows_by_scope(
 
 
 class NearCopies(NamedTuple):
-    """Two live memories of one scope and their similarity."""
+    """Two live memories of one scope and their similarity.
+
+    >>> copies = [store.new_memory(text, user="Ike") for text in ("Ike rows.", "Ike rows!")]
+    >>> count = store.add_batch(copies)
+    >>> names = [memory.id for memory in copies]
+    >>> [pair] = near_copies(store.snapshot(), names, store.scope_of, 0.9, store.scale)
+    >>> pair.older.content, pair.similarity
+    ('Ike rows.', 1.0)
+    """
 
     older: Memory
     newer: Memory
@@ -334,6 +342,13 @@ def near_copies(
 
     The most similar pair comes first. Pairs that were judged distinct are left out. `names`: the
     ids of the named memories.
+
+    >>> texts = "Ivy has a cat.", "Ivy has one cat."
+    >>> cats = [store.new_memory(text, user="Ivy") for text in texts]
+    >>> count = store.add_batch(cats)
+    >>> found = near_copies(store.snapshot(), [cats[0].id], store.scope_of, 0.9, store.scale)
+    >>> [(pair.older.content, pair.newer.content) for pair in found]
+    [('Ivy has a cat.', 'Ivy has one cat.')]
     """
     found: dict[tuple[int, int], NearCopies] = {}
     for scope, rows in _rows_by_scope(snapshot, scope_of).items():
@@ -370,6 +385,12 @@ def similarity_histogram(
 
     With more than `most_pairs` pairs, the counts are estimated from a sample. Memories without a
     vector are left out.
+
+    >>> copies = [store.new_memory(text, user="Jan") for text in ("Jan rows.", "Jan rows!")]
+    >>> count = store.add_batch(copies)
+    >>> found = similarity_histogram(store.snapshot(), store.scope_of, store.scale)
+    >>> len(found.counts), sum(found.counts) == found.pairs
+    (40, True)
     """
     scopes = _rows_by_scope(snapshot, scope_of)
     pairs = sum(comb(len(rows), 2) for rows in scopes.values())

@@ -25,7 +25,18 @@ from memory.decide.likeness import (
 from memory.decide.pages import NEIGHBOURS, PagePlan, PageRules, pages
 from memory.decide.policy import GroupPlan
 from memory.ledger import Row, ScopedText, Snapshot, TextPair
-from memory.models import PLAIN, Floats, Ints, JustBelow, Memory, Question, Rules, Scale, Scope
+from memory.models import (
+    COMPARED,
+    PLAIN,
+    Floats,
+    Ints,
+    JustBelow,
+    Memory,
+    Question,
+    Rules,
+    Scale,
+    Scope,
+)
 from memory.runtime import Progress
 from memory.search import (
     CandidatePairs,
@@ -66,7 +77,7 @@ class PlanSettings:
 
     rules: Rules
     scale: Scale = PLAIN
-    neighbours: int = 5
+    neighbours: int = COMPARED
     pages: PageRules | None = None
     find_pairs: FindPairs = find_pairs
     plan_groups: PlanGroups = plan_groups
@@ -198,9 +209,10 @@ class Planner:
         private = next(iter(nodes.values()))[0].memory.is_private
         if rules is None or (private and not rules.private):
             return None
-        asked = {key for group in again.groups.get(scope.key, ()) for key in group}
+        of_scope = scope.key
+        asked = {key for group in again.groups.get(of_scope, ()) for key in group}
         return frozenset(
-            key for key in nodes if key in asked or not (again.alone or (scope.key, key) in read)
+            key for key in nodes if key in asked or not (again.alone or (of_scope, key) in read)
         )
 
 

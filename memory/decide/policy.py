@@ -1,7 +1,7 @@
 """Decide about one new memory, a group of memories, or a question that a model failed to answer.
 
 If only a model can decide, the result is a `Question`. `decide_new` and `plan_group` implement the
-decision table of ARCHITECTURE.md. The module does no I/O.
+decision table of docs/decisions.md. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -62,13 +62,21 @@ def decide_new(
     """Decide whether to store a new memory, replace a memory, or ask a model.
 
     Return the decision or question, and the match on which it is based, if any. The rules are those
-    of the decision table in ARCHITECTURE.md.
+    of the decision table in docs/decisions.md.
 
     `matches`: similar memories of the same scope, most similar first. The caller must leave out
     memories whose text was judged distinct from the new text. `shown`: the `dated_key` of texts
     that the model saw when it wrote the new memory; no question is asked about these texts.
     `asks`: whether a model can be asked. If not, a memory replaces one from `rules.lower` on if
     each states all that the other states; otherwise the new memory is added.
+
+    >>> old, new = (store.new_memory(text) for text in ("Mia has a cat.", "Mia has a red cat."))
+    >>> decision, match = decide_new(new, [SearchResult(old, 0.96)], Rules())
+    >>> decision.action.value, decision.reason
+    ('replace', 'the newer states all of the older')
+    >>> question, match = decide_new(new, [SearchResult(old, 0.93)], Rules())
+    >>> question.reason
+    'similarity between 0.90 and 0.95'
     """
     close = [
         match
@@ -105,7 +113,12 @@ def _always(similarity: float) -> Similarity:
 
 
 def oldest_first(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
-    """Return the two memories with the older one first; at equal times, `stored` comes first."""
+    """Return the two memories with the older one first; at equal times, `stored` comes first.
+
+    >>> first, second = store.new_memory("Mia rows."), store.new_memory("Mia sails.")
+    >>> [memory.content for memory in oldest_first(second, first)]
+    ['Mia rows.', 'Mia sails.']
+    """
     return (stored, new) if new.timestamp >= stored.timestamp else (new, stored)
 
 
@@ -246,6 +259,12 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
     `group` is ordered oldest first. The id and the text stay those of `text_of`. Category, emotion,
     metadata and time are those of the newest member, but the metadata name the turns of all. Tags
     are the tags of all members. Intensity, importance and expiry are the highest of any member.
+
+    >>> old = store.new_memory("Mia rows.").model_copy(update={"importance": 5, "tags": ("sport",)})
+    >>> new = store.new_memory("Mia rows on Sundays.").model_copy(update={"tags": ("sunday",)})
+    >>> kept = inherit(new, (old, new))
+    >>> kept.importance, kept.tags, kept.content
+    (5, ('sport', 'sunday'), 'Mia rows on Sundays.')
     """
     newest = group[-1]
     ends = [member.expires_at for member in group]
@@ -283,19 +302,17 @@ def without_fallback(decision: Decision) -> Decision:
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
     """Return a pending decision about a question that a model failed to answer.
 
-    If `rules.on_merge_failure` is "replace" and all members are near-copies, each member whose text
-    another member covers is retired. Otherwise, all members are kept. `reason`: why the model
-    failed.
+    If all members are near-copies, each member whose text another member covers is retired.
+    Otherwise, all members are kept. `reason`: why the model failed.
     """
-    may_replace = rules.on_merge_failure == "replace"
     fallback = None
-    if may_replace and question.are_copies:  # whatever their similarity
+    if question.are_copies:  # whatever their similarity
         fallback = replace_covered(
             question.members, _always(question.similarity), replace(rules, upper=0.0)
         )
     fallback = fallback or Decision(
         Action.KEEP_BOTH,
-        "neither covers the other" if may_replace else "kept both",
+        "neither covers the other",
         question.members,
         similarity=question.similarity,
         cosine=question.cosine,

@@ -68,7 +68,7 @@ class Part:
 
     @property
     def refusal(self) -> Refusal:
-        """What is recorded of a refused merge."""
+        """The record of this merge, which was refused."""
         members = tuple(member.id for member in self.merge.members)
         return Refusal(
             members=members, text=self.merge.text, by=self.by, why=self.reason, key=self.key
@@ -246,27 +246,36 @@ def decided(
     parts: Sequence[Part],
     new_id: Callable[[], str],
     model: str,
+    refused: Sequence[Part] = (),
 ) -> Decision:
     """Return the decision that carries out a model's answer to a question.
 
-    `parts`: the merges in the answer, all of which must have passed their checks. Members that are
-    not in the same part are recorded as distinct.
+    `parts`: the merges in the answer that have passed their checks. Members that are not in the
+    same part are recorded as distinct. `refused`: the other merges; their members are left out of
+    the decision, unless they are in `parts` too.
     """
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
     part_of = {one.id: n for n, part in enumerate(parts) for one in part.merge.members}
+    gone = {one.id for part in refused for one in part.merge.members} - part_of.keys()
+    members = tuple(member for member in question.members if member.id not in gone)
     by_reading = any(part.verified == "by a second reading" for part in parts)
-    same = same_fact("; ".join(dict.fromkeys(filter(None, (part.why for part in parts)))))
-    why = verdict.reason or (same if verdict.parts else "judged distinct")
+    why = verdict.reason or "judged distinct"
+    if verdict.parts and not verdict.reason:
+        why = same_fact("; ".join(dict.fromkeys(part.why for part in parts if part.why)))
+    reasons = [why, *(part.reason for part in parts if part.reason)]
+    if refused:
+        faults = "; ".join(part.reason for part in refused)
+        reasons.append(f"another group is refused: {faults}")
     return Decision(
         Action.MERGE if survivors else Action.KEEP_BOTH,
-        "; ".join([why, *(part.reason for part in parts if part.reason)]),
-        question.members,
+        "; ".join(reasons),
+        members,
         survivors,
         similarity=question.similarity,
         cosine=question.cosine,
         distinct=tuple(
             (a.id, b.id)
-            for a, b in combinations(question.members, 2)
+            for a, b in combinations(members, 2)
             if a.id not in part_of or part_of[a.id] != part_of.get(b.id)
         ),
         model=model,

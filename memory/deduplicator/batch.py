@@ -8,13 +8,8 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-
-import numpy as np
 
 from memory.decide import (
-    MOST_ON_PAGE,
-    NEIGHBOURS,
     Account,
     AskedAgain,
     GroupPlan,
@@ -51,6 +46,7 @@ from memory.store import (
     RetryPolicy,
     close_pending,
     reopen_pending,
+    unread_snapshot,
 )
 
 logger = logging.getLogger(__name__)
@@ -113,8 +109,8 @@ class Batch:
         self._held: list[tuple[GroupPlan, Decision]] = []
         self._planner = Planner(store.scope_of, settings.plan)
         self._told = RunProgress()
-        # unread texts that are left for a batch over the whole store; None before the first plan
-        self._later: frozenset[ScopedText] | None = None
+        # keys of unread texts left for a batch over the whole store; None before the first plan
+        self._later: frozenset[str] | None = None
 
     async def audit(self, groups: int | None, order: Order, user: str | None) -> Audit:
         started = time.monotonic()
@@ -281,20 +277,16 @@ class Batch:
         *,
         every_pair: bool = False,
     ) -> RoundPlan:
-        whole = not self._settings.plan.rules.guard
-        self._snapshot = await in_thread(
-            self._store.snapshot,
-            self._asker,
-            self._snapshot,
-            whole_lineage=whole,
-            scope=self._scope,
-        )
-        if self._scope is not None and self._later is None:
-            self._later = _all_but_the_last(self._snapshot, self._scope)
-        snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
-        if self._scope is not None:
-            read = snapshot.read | (self._later or frozenset())
-            snapshot = await in_thread(_near_unread, replace(snapshot, read=read), self._scope)
+        store, asker, whole = self._store, self._asker, not self._settings.plan.rules.guard
+        if self._scope is None:
+            self._snapshot = snapshot = await in_thread(
+                store.snapshot, asker, self._snapshot, whole_lineage=whole
+            )
+        else:
+            snapshot, self._later = await in_thread(
+                unread_snapshot, store, asker, self._scope, self._later, whole_lineage=whole
+            )
+        snapshot = replace(snapshot, distinct=snapshot.distinct | apart)
         return await in_thread(self._planner.plan, snapshot, again, every_pair=every_pair)
 
     # --- a round ---
@@ -427,8 +419,8 @@ class Batch:
             return done.memory
 
         async def record(keys: set[str]) -> None:
-            texts = {(scope.key, key) for key in keys}
-            await in_thread(self._record, texts - (self._later or frozenset()))
+            texts = {(scope.key, key) for key in keys - (self._later or frozenset())}
+            await in_thread(self._record, texts)
 
         return ScopeReading(
             pages,
@@ -462,26 +454,6 @@ class Batch:
             pairs = [(keys[a], keys[b]) for a, b in decision.distinct]
             found |= {(scope, min(pair), max(pair)) for pair in pairs}
         return found
-
-
-def _all_but_the_last(snapshot: Snapshot, scope: Scope) -> frozenset[ScopedText]:
-    """Return the texts of a scope that the model has not read, but not the 48 that came last."""
-    last_first = sorted(snapshot.rows, key=lambda row: -row.seq)
-    texts = ((scope.key, row.dated_key) for row in last_first)
-    return frozenset(islice((one for one in texts if one not in snapshot.read), MOST_ON_PAGE, None))
-
-
-def _near_unread(snapshot: Snapshot, scope: Scope) -> Snapshot:
-    """Return the part of a scope's snapshot that has the unread texts and their nearest ones."""
-    rows = [row for row in snapshot.rows if row.text_key in snapshot.vectors]
-    unread = np.array([(scope.key, row.dated_key) not in snapshot.read for row in rows], np.bool_)
-    if not unread.any():
-        return replace(snapshot, rows=())
-    vectors = snapshot.vectors.of([row.text_key for row in rows])
-    nearest = np.argsort(-(vectors[unread] @ vectors.T), axis=1)[:, : NEIGHBOURS + 1]
-    shown = unread.copy()
-    shown[nearest] = True
-    return replace(snapshot, rows=tuple(row for row, near in zip(rows, shown, strict=True) if near))
 
 
 def new_run() -> str:

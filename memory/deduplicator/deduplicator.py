@@ -26,6 +26,7 @@ from memory.deduplicator.run_progress import OnEvent
 from memory.deduplicator.succession import SuccessionReading
 from memory.ledger import Lease
 from memory.models import (
+    COMPARED,
     OFFLINE,
     PLAIN,
     Action,
@@ -34,6 +35,7 @@ from memory.models import (
     DeduplicationReport,
     Embedded,
     Extracted,
+    LanguageModel,
     Memory,
     Outcome,
     Price,
@@ -44,7 +46,6 @@ from memory.models import (
     Usage,
     scale_of,
 )
-from memory.protocols import LanguageModel
 from memory.providers import Asking, Budget, CallBudget, completed, estimated
 from memory.runtime import Progress, in_thread, telemetry
 from memory.store import (
@@ -77,30 +78,29 @@ class _Undecided:
     question: Question
 
 
+@dataclass
 class _Head:
-    """What has happened so far to the new memory that is stored next."""
+    """The state of the new memory that is stored next.
 
-    def __init__(self, named: NamedMerge | None = None, before: _Head | None = None) -> None:
-        """Begin with the checked merge that the model proposed for the memory, if it did.
+    `named`: the checked merge that the model proposed for it. `answered`: the decision of the model
+    about it, which is to be applied. `spent`: the cost of answers that came too late.
+    """
 
-        `before`: the state before a conflict, after which all is decided again.
-        """
-        self.named = named
-        self.attempt: int = before.attempt + 1 if before else 1
-        self.budget: Budget | None = before.budget if before else None
-        self.answered: Decision | None = None
-        """The decision of the model about the memory, which is to be applied."""
-        self.spent: Usage | None = before.spent if before else named.usage if named else None
-        """The cost of answers that came too late."""
-        if named and named.decision and named.decision.survivors:
-            self.answered = named.decision
+    named: NamedMerge | None = None
+    answered: Decision | None = None
+    spent: Usage | None = None
+    attempt: int = 1
+    budget: Budget | None = None
 
-    def again(self, why: str) -> _Head:
-        """Return the state for another attempt, after a Conflict with the reason `why`."""
-        head = _Head(self.named and NamedMerge(conflict=why), self)
-        if self.answered is not None:
-            head.spent = (head.spent or Usage()) + self.answered.usage
-        return head
+    def begin_again(self, why: str) -> None:
+        """Prepare another attempt after a Conflict, whose reason is `why`."""
+        logger.info("decided again: %s", why)
+        self.attempt += 1
+        if self.named:
+            self.named = NamedMerge(conflict=why)
+        if self.answered:
+            self.spent = (self.spent or Usage()) + self.answered.usage
+            self.answered = None
 
 
 class MemoryDeduplicator:
@@ -149,7 +149,7 @@ class MemoryDeduplicator:
             api_key = _gemini(store, api_key, model, self._config)
         self._model = completed(api_key)
         self._rules = self._config.rules
-        plan = PlanSettings(self._rules, neighbours=self._config.dedup_candidates)
+        plan = PlanSettings(self._rules)
         if executor is not None:
             plan = replace(plan, find_pairs=executor.find_pairs, plan_groups=executor.plan_groups)
         self._settings = BatchSettings(plan, concurrency, budget_s, price)
@@ -157,7 +157,7 @@ class MemoryDeduplicator:
         self._succession = SuccessionReading(store, self._judging)
         self._asker = Asker(self._model.name)
         self._nearby = Nearby(
-            self._config.dedup_candidates if self._config.dedup_enabled else 0,
+            COMPARED if self._config.dedup_enabled else 0,
             self._rules.lower,
             self._asker.bound_by,
             cohesive=not self._rules.guard,  # else whatever stays states all that it replaced
@@ -234,26 +234,21 @@ class MemoryDeduplicator:
         Rules decide inside the transaction that stores the memories. The model is asked outside. If
         another write comes first meanwhile, rules decide again.
         """
-        merges: dict[int, NamedMerge] = {}
+        merges: dict[int, _Head] = {}
         if any(one.named for one in new):
             merges = await self._named_merges(new, calls)
         memories = [one.memory for one in new]
-        prepared = [
-            replace(found, shown=one.shown) if one.shown else found
-            for one, found in zip(
-                new, await in_thread(self._store.prepare, memories, self._nearby), strict=True
-            )
-        ]
+        prepared = await in_thread(self._store.prepare, memories, self._nearby)
         arrivals, outcomes = Arrivals() if len(new) > 1 else None, list[Outcome]()
         ended = list[Succession]()
-        head = _Head(merges.get(0))
+        head = merges.get(0) or _Head()
         while (start := len(outcomes)) < len(new):
             size = 1 if head.named or head.attempt > 1 else self._store.pace.size
             end = min([start + size, len(new), *(n for n in merges if n > start)])
             with telemetry.span("write") as span:
                 found = await in_thread(
                     self._store.write,
-                    prepared[start:end],
+                    [replace(prepared[n], shown=new[n].shown) for n in range(start, end)],
                     self._nearby,
                     partial(self._by_rules, calls, head),
                     arrivals=arrivals,
@@ -271,10 +266,9 @@ class MemoryDeduplicator:
                     )
                     if head.named and head.named.decision:
                         log_merges(head.named.decision)
-                    head = _Head(merges.get(len(outcomes)))
+                    head = merges.get(len(outcomes)) or _Head()
                 elif isinstance(one, Conflict):
-                    logger.info("decided again: %s", one.why)
-                    head = head.again(one.why)
+                    head.begin_again(one.why)
                 else:
                     head.answered = await self._by_model(one, calls, head)
             if tell is not None:
@@ -317,16 +311,15 @@ class MemoryDeduplicator:
         ]
         return [replace(with_ended[0], usage=with_ended[0].usage + asking.usage), *with_ended[1:]]
 
-    async def _named_merges(
-        self, new: Sequence[Extracted], calls: CallBudget
-    ) -> dict[int, NamedMerge]:
+    async def _named_merges(self, new: Sequence[Extracted], calls: CallBudget) -> dict[int, _Head]:
         """Check the merges that the model proposed for new memories; return them by position."""
         positions = [n for n, one in enumerate(new) if one.named]
         memories = [new[n].memory for n in positions]
         embedded = await in_thread(self._store.embeddings.embed, memories)
         asking = Asking(calls, Budget(self._settings.budget_s))
         naming = list(zip([new[n] for n in positions], embedded, strict=True))
-        return dict(zip(positions, await self._judging.join_named(naming, asking), strict=True))
+        checked = zip(positions, await self._judging.join_named(naming, asking), strict=True)
+        return {n: _Head(one, one.merge, one.usage) for n, one in checked}
 
     def _by_rules(self, calls: CallBudget, head: _Head, new: NewMemory) -> Decision | _Undecided:
         """Decide about a new memory by the rules; return _Undecided if the model must decide."""

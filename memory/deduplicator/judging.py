@@ -41,6 +41,7 @@ from memory.models import (
     Decision,
     Embedded,
     Extracted,
+    LanguageModel,
     Memory,
     ProposedMerge,
     Question,
@@ -50,7 +51,6 @@ from memory.models import (
     Usage,
     Verdict,
 )
-from memory.protocols import LanguageModel
 from memory.providers import Asking
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
 from memory.store import Asker, MemoryStore, Named, find_named, superseding
@@ -80,6 +80,11 @@ class NamedMerge:
     conflict: str = ""
     usage: Usage = field(default_factory=Usage)
 
+    @property
+    def merge(self) -> Decision | None:
+        """The decision if its merged text was accepted, else None."""
+        return self.decision if self.decision and self.decision.survivors else None
+
 
 class Judging:
     """Asks a language model which memories state the same fact, and returns decisions.
@@ -108,7 +113,8 @@ class Judging:
         calls are left or the model was not asked, `model` is None in the decision.
         """
         try:
-            verdict, parts = await self._answer(question, asking)
+            verdict, found = await self.ask(question, asking)
+            parts = await self.settle(found, asking)
         except CallsSpent as exc:
             decision = left_open(question.members, exc.problem, question.similarity)
             return replace(decision, cosine=question.cosine, usage=asking.usage)
@@ -124,20 +130,24 @@ class Judging:
             again = replace(question, objection=objection(question.members, to_mend, believed))
             logger.warning("the model's answer is discarded: %s", again.objection)
             try:
-                verdict, parts = await self._answer(again, asking, to_mend)
+                verdict, found = await self.ask(again, asking, refused=to_mend)
+                parts = await self.settle(found, asking)
             except ModelError as exc:
                 logger.warning("the judge has no second answer: %s", exc)
             else:
                 believed = _believed(parts, believed)
                 refused += [part for part in parts if part.is_refused]
                 to_mend = [part for part in parts if part.is_refused]
-        texts = [text for part in refused for text in merge_texts(part.merge)]
-        refusals = await in_thread_if_long(texts, _not_mended, refused, believed)
+        refusals: tuple[Refusal, ...] = ()
+        if refused:
+            texts = [text for part in refused for text in merge_texts(part.merge)]
+            refusals = await in_thread_if_long(texts, _not_mended, refused, believed)
         if not believed and (to_mend or refused):
             what, why = "DEDUP_REFUSED: merged text refused", (to_mend or refused)[-1].reason
             decision = await self._failed(question, why, what, asking.usage)
             return replace(decision, refused=refusals, successions=ended)
-        decision = self._merging(question, verdict, believed, to_mend)
+        new_id, name = self._store.new_id, self.model.name
+        decision = decided(question, verdict, believed, new_id, name, to_mend)
         log_merges(decision)
         return replace(decision, usage=asking.usage, refused=refusals, successions=ended)
 
@@ -244,36 +254,6 @@ class Judging:
         except ModelError as exc:
             logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
             return parts, str(exc)
-
-    async def _answer(
-        self, question: Question, asking: Asking, refused: Sequence[Part] = ()
-    ) -> tuple[Verdict, Sequence[Part]]:
-        """Ask once; return the answer and its merges, each accepted or refused.
-
-        `refused`: the merges whose texts were refused before; they are not read again.
-        """
-        verdict, parts = await self.ask(question, asking, refused=refused)
-        return verdict, await self.settle(parts, asking)
-
-    def _merging(
-        self,
-        question: Question,
-        verdict: Verdict,
-        believed: Sequence[Part],
-        refused: Sequence[Part],
-    ) -> Decision:
-        """Return the decision that merges the accepted groups of a question.
-
-        The members of refused groups are left out of it, unless they are in an accepted group.
-        """
-        gone = set[str]().union(*(part.ids for part in refused))
-        gone.difference_update(*(part.ids for part in believed))
-        left = tuple(member for member in question.members if member.id not in gone)
-        rest = replace(question, members=left)
-        decision = decided(rest, verdict, believed, self._store.new_id, self.model.name)
-        why = "; ".join(part.reason for part in refused)
-        reason = f"{decision.reason}; another group is refused: {why}" if why else decision.reason
-        return replace(decision, reason=reason)
 
     async def ask(
         self,

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from memory.decide import MOST_ON_PAGE
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryPipelineError
 from memory.extractor.extractor import leased
@@ -178,7 +179,7 @@ class BackgroundPages:
         if report is None or report.pages_left or report.failure:
             self._rest(written)
             return
-        written.unread = written.unread - before
+        written.unread -= min(before, MOST_ON_PAGE)  # a reading takes the newest 48
         written.not_before_s, written.pause_s = -math.inf, self._quiet_s
         if self._on_pages is not None:
             self._on_pages(report)

@@ -23,7 +23,7 @@ from memory.models import (
     Turn,
 )
 from memory.runtime import LoopThread, Progress, in_thread
-from memory.store import Forgotten, ForgottenUser, MemoryStore, expire, forget_user, matching
+from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user, matching
 from memory.text import clean, undated
 
 
@@ -437,8 +437,7 @@ class ChatMemory:
     def _matching(self, description: str, user: str) -> Sequence[Memory]:
         if not clean(description):
             raise InputError("matching", "the description is empty", "name what to forget")
-        expire(self._store.ledger, self._store.clock())
-        with self._store.ledger.reading() as reader:
+        with self._store.ledger.reading(self._store.clock()) as reader:
             rows = reader.memories.newest(None, Scope.of_user(user))
             return matching([row.memory for row in rows], description)
 
@@ -499,8 +498,7 @@ class ChatMemory:
         return await in_thread(self._newest, user, limit)
 
     def _newest(self, user: str, limit: int | None) -> Sequence[Memory]:
-        expire(self._store.ledger, self._store.clock())
-        with self._store.ledger.reading() as reader:
+        with self._store.ledger.reading(self._store.clock()) as reader:
             return [row.memory for row in reader.memories.newest(limit, Scope.of_user(user))]
 
 

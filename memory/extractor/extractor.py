@@ -31,8 +31,7 @@ from memory.errors import (
 )
 from memory.extractor.turn_reader import TurnReader, TurnsRead, after_silences, summed
 from memory.ledger import Lease, Ledger, PendingTurn, Reader, Waiting
-from memory.models import ExtractionResult, Turn
-from memory.protocols import LanguageModel
+from memory.models import ExtractionResult, LanguageModel, Turn
 from memory.providers import completed
 from memory.runtime import Progress, in_thread
 from memory.store import MemoryStore
@@ -66,7 +65,6 @@ class MemoryExtractor:
     It is bound to no event loop, and several event loops and threads may use it at the same time.
 
     `turns_at_once`: the greatest number of turns of a conversation in one call of the model.
-    `gap_s`: turns before and after a silence of more than `gap_s` seconds never share a call.
     `concurrency`: how many conversations `extract_and_store` extracts at the same time. `budget_s`:
     seconds for one call, retries included. `categories`: the allowed ones, if there are any; a
     memory with another one gets the first.
@@ -84,7 +82,6 @@ class MemoryExtractor:
         model: LanguageModel,
         *,
         turns_at_once: int = 10,
-        gap_s: float = 21_600.0,
         concurrency: int = 1,
         budget_s: float = 60.0,
         categories: Sequence[str] = (),
@@ -92,10 +89,9 @@ class MemoryExtractor:
         self._store = store
         model = completed(model)
         self._reader = TurnReader(
-            store, deduplicator, model, gap_s=gap_s, budget_s=budget_s, categories=categories
+            store, deduplicator, model, budget_s=budget_s, categories=categories
         )
         self.turns_at_once = turns_at_once
-        self._gap_s = gap_s
         self._concurrency = concurrency
 
     async def keep(self, turns: Sequence[Turn]) -> int:
@@ -226,7 +222,7 @@ class MemoryExtractor:
                 }
                 if waited_s.get(conversation, 0.0) < wait_s:
                     return []
-        ends = after_silences([one.turn for one in kept], self._gap_s)
+        ends = after_silences([one.turn for one in kept])
         return kept[: min(ends, default=len(kept))]
 
 

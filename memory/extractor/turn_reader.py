@@ -30,6 +30,7 @@ from memory.models import (
     Extracted,
     ExtractionResult,
     KeptCandidate,
+    LanguageModel,
     Memory,
     NamedMemory,
     Scope,
@@ -38,15 +39,15 @@ from memory.models import (
     name_of_candidate,
 )
 from memory.offline import asked_to_remember, only_asks_to_remember, retold
-from memory.protocols import LanguageModel
 from memory.providers import Budget
 from memory.runtime import in_thread, in_thread_if_long, telemetry
-from memory.store import MemoryStore, expire
+from memory.store import MemoryStore
 from memory.text import text_key, undated
 
 logger = logging.getLogger(__name__)
 
 _CONTEXT_TURNS = 4
+_LONG_SILENCE_S = 21_600.0
 _MOST_REMEMBERED = 40
 _MOST_LATEST = 8
 _MOST_REPLACED = 5
@@ -77,14 +78,12 @@ class TurnReader:
         deduplicator: MemoryDeduplicator,
         model: LanguageModel,
         *,
-        gap_s: float,
         budget_s: float,
         categories: Sequence[str] = (),
     ) -> None:
         self._store = store
         self._deduplicator = deduplicator
         self._model = model
-        self._gap_s = gap_s
         self._budget_s = budget_s
         self._categories = categories
 
@@ -241,7 +240,7 @@ class TurnReader:
             before = reader.turns.extracted_before(
                 first.turn.conversation, first.seq, _CONTEXT_TURNS
             )
-        starts = after_silences([*before, first.turn], self._gap_s)
+        starts = after_silences([*before, first.turn])
         return before[max(starts, default=0) :]
 
     def _remembered(
@@ -276,8 +275,7 @@ class TurnReader:
         self, texts: Sequence[str], speaker: str, conversation: str, is_shared: bool
     ) -> list[Memory]:
         scope = Scope.of_user(speaker, is_private=False)
-        expire(self._store.ledger, self._store.clock())
-        with self._store.ledger.reading() as reader:
+        with self._store.ledger.reading(self._store.clock()) as reader:
             newest = [row.memory for row in reader.memories.newest(_MOST_REMEMBERED, scope)]
         is_all = len(newest) < _MOST_REMEMBERED
         latest = [one for one in newest if one.metadata.get("conversation") == conversation]
@@ -340,7 +338,7 @@ class TurnReader:
         def finish(writer: Writer) -> None:
             for one in chunk:
                 writer.turns.finish(one.seq)
-            writer.turns.clear(lease.conversation, but=_CONTEXT_TURNS, older_than_s=self._gap_s)
+            writer.turns.clear(lease.conversation, but=_CONTEXT_TURNS, older_than_s=_LONG_SILENCE_S)
 
         await in_thread(self._write, finish, lease)
         return ExtractionResult(
@@ -467,12 +465,15 @@ def _limited(
     return found[:most], max(0, len(found) - most)
 
 
-def after_silences(turns: Sequence[Turn], gap_s: float) -> list[int]:
-    """Return the positions of the turns that follow a silence of more than `gap_s` seconds."""
+def after_silences(turns: Sequence[Turn]) -> list[int]:
+    """Return the positions of the turns that follow a long silence.
+
+    Turns before and after it are never read together.
+    """
     return [
         n
         for n, (before, turn) in enumerate(pairwise(turns), start=1)
-        if abs((turn.at - before.at).total_seconds()) > gap_s
+        if abs((turn.at - before.at).total_seconds()) > _LONG_SILENCE_S
     ]
 
 

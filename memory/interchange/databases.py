@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
-from memory.errors import InputError
+from memory.errors import InputError, installed
 from memory.models import Vector
 
 _PATIENCE_S = 30  # how long to wait for another program's lock
@@ -383,18 +383,14 @@ class Postgres(ForeignDatabase):
 def connected(url: str) -> Iterator[Postgres]:
     """Connect to a PostgreSQL database, and yield it. JSON and times are read as text.
 
-    Raises: InputError if psycopg is missing, or the database cannot be reached. The error does not
-    show the password.
+    Raises: InputError if the database cannot be reached; ConfigError if psycopg is missing. The
+    errors do not show the password.
     """
     address = without_password(url)
-    try:
+    with installed("postgres", address):
         import psycopg
         from psycopg.rows import dict_row
         from psycopg.types.string import TextLoader
-    except ImportError as exc:
-        raise InputError(
-            address, "needs psycopg, which is not installed", "pip install '.[postgres]'"
-        ) from exc
     with _postgres_faults(address):
         connection = psycopg.connect(
             url.replace("postgresql+psycopg://", "postgresql://", 1),

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-from memory.errors import InputError
+from memory.errors import installed
 from memory.interchange.collection import DatabaseStore, Kind, OpenTables, Stored
 from memory.interchange.databases import Postgres, Sqlite, condition, is_postgres, numbers
 from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, expiry_of
@@ -131,7 +131,7 @@ class _Items(OpenTables):
         LangGraph names a vector after the path of its text in the item's value. A vector without a
         text at this path is left out.
 
-        Raises: InputError if the item has vectors and LangGraph is not installed.
+        Raises: ConfigError if the item has vectors and LangGraph is not installed.
         """
         value = json.loads(_decoded(stored.metadata)["value"])
         return {
@@ -208,16 +208,10 @@ def _text_at(value: Any, field: str) -> str | None:
     `field` is the vector's name: the path of the text in `value`. If the path leads to several
     texts, the name ends with a dot and the number of the text, from 0.
 
-    Raises: InputError if LangGraph is not installed.
+    Raises: ConfigError if LangGraph is not installed.
     """
-    try:
+    with installed("langgraph", "the texts of LangGraph's vectors"):
         from langgraph.store.base import get_text_at_path
-    except ImportError as exc:
-        raise InputError(
-            "langgraph",
-            "is not installed, and it knows which text a vector is of",
-            "pip install '.[langgraph]'",
-        ) from exc
     texts = get_text_at_path(value, field)
     if len(texts) == 1:
         return str(texts[0])

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from memory.errors import InputError
+from memory.errors import InputError, installed
 from memory.interchange.collection import ExternalStore, Kind, OpenCollection, Stored, Vectors
 from memory.interchange.databases import first_line
 from memory.interchange.foreign import ForeignRow
@@ -80,12 +80,8 @@ class QdrantStore(ExternalStore):
     @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[OpenCollection]:
         place = self.place
-        try:
+        with installed("qdrant", place):
             from qdrant_client import QdrantClient
-        except ImportError as exc:
-            raise InputError(
-                place, "is Qdrant's, and its library is not installed", "pip install '.[qdrant]'"
-            ) from exc
         if isinstance(place, Path):
             where: dict[str, Any] = {"path": str(copy or place)}
         else:

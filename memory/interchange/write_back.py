@@ -209,9 +209,7 @@ class UndoHeader(Frozen):
     is killed, the run that finishes it uses the same time.
     """
 
-    format: Literal["memory-dedup write-back 1", "memory-dedup write-back 2"] = (
-        "memory-dedup write-back 2"
-    )
+    format: Literal["memory-dedup write-back 2"] = "memory-dedup write-back 2"
     kind: Kind
     place: str
     collection: str
@@ -219,14 +217,6 @@ class UndoHeader(Frozen):
     sync_threshold: int | None
     rows: int
     at: UtcTime
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether only an earlier version of this program can undo the write-back.
-
-        Undo files of format 1 store LangGraph's items in another layout.
-        """
-        return self.kind == "langgraph" and self.format.endswith("1")
 
 
 @dataclass(frozen=True)

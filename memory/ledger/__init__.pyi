@@ -2,7 +2,7 @@
 from .attachments import ItemPlace as ItemPlace
 from .database import set_aside as set_aside
 from .judgements import BATCH_PAUSE as BATCH_PAUSE, ScopedText as ScopedText, TextPair as TextPair
-from .ledger import Ledger as Ledger, Reader as Reader, Writer as Writer
+from .ledger import AdaptiveBatchSize as AdaptiveBatchSize, Ledger as Ledger, Reader as Reader, Writer as Writer
 from .links import seen_from as seen_from
 from .memories import identity_hash as identity_hash, split_repeats as split_repeats
 from .migrations import UPGRADE_COPIES as UPGRADE_COPIES

@@ -147,6 +147,11 @@ class ItemPlace(NamedTuple):
     """A stored item and the memory made from its text; value and text only if asked for.
 
     `memory_id` is None if no memory was made from the item, or not yet.
+
+    >>> with store.ledger.writing() as writer:
+    ...     writer.items.put(("app",), "k", "{}", None, datetime.now(UTC))
+    ...     [(place.namespace, place.value) for place in writer.items.under(("app",))]
+    [(('app',), None)]
     """
 
     id: str

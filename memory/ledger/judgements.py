@@ -11,7 +11,14 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import FORGOTTEN_REASON, Attempt, KnownPair
-from memory.ledger.statements import Prepared, TableGroup, among, scope_values_of
+from memory.ledger.statements import (
+    Prepared,
+    TableGroup,
+    among,
+    in_scope,
+    scope_values_of,
+    upsert,
+)
 from memory.models import JUDGES, PERSON, SCOPE_FIELDS, Judge, Memory, Scope
 from memory.text import dated_key, text_of
 
@@ -37,6 +44,14 @@ _DATED = Prepared(
 )
 
 
+@Prepared
+def _mark(dialect: str) -> Any:
+    statement = upsert(t.distinct_pairs, dialect)
+    verdict = {"reason": statement.excluded.reason, "by": statement.excluded.by}
+    lower = among(_DISTINCT.by, "lower")
+    return statement.on_conflict_do_update(index_elements=_PAIR, set_=verdict, where=lower)
+
+
 class DistinctPairs(TableGroup):
     def of_all(
         self, texts: Sequence[tuple[Scope, str]], by: Sequence[Judge] = JUDGES
@@ -55,7 +70,7 @@ class DistinctPairs(TableGroup):
         known: dict[str, set[tuple[str, str, str]]] = {}
         keys = {key for _, key in texts}
         found = _ABOUT.rows(self._connection, keys={*map(text_of, keys)}, by=by)
-        for where, a, b, judge in self._on_all_days(found, keys):
+        for where, a, b, judge in self._on_all_days(found, keys) if found else ():
             known.setdefault(a, set()).add((b, where, judge))
             known.setdefault(b, set()).add((a, where, judge))
         return [
@@ -119,18 +134,14 @@ class DistinctPairs(TableGroup):
         `pairs`: the scope, the `dated_key` of each text and the reason. A verdict replaces only the
         verdict of a lower judge (offline < model < person).
         """
+        lower = JUDGES[: JUDGES.index(by)]
         rows = [
             {"scope": scope.key, "low_key": min(a, b), "high_key": max(a, b)}
-            | {"reason": reason, "by": by}
+            | {"reason": reason, "by": by, "lower": lower}
             for scope, a, b, reason in pairs
         ]
-        statement = self._transaction.upsert(t.distinct_pairs)
-        # IN does not go with many rows
-        lower = sa.or_(sa.false(), *(_DISTINCT.by == judge for judge in JUDGES[: JUDGES.index(by)]))
-        verdict = {"reason": statement.excluded.reason, "by": statement.excluded.by}
-        put = statement.on_conflict_do_update(index_elements=_PAIR, set_=verdict, where=lower)
         if rows:
-            self._connection.execute(put, rows)
+            _mark.run(self._connection, rows)
 
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
         """Restore earlier verdicts on pairs of texts.
@@ -233,19 +244,38 @@ class Readings(TableGroup):
     A page is a question that shows a model many memories of one scope.
     """
 
-    def all(
-        self, model: str, *, thorough: bool = False, scope: Scope | None = None
-    ) -> set[ScopedText]:
-        """Return the texts that this model has read, only those of `scope` if it is given.
+    def all(self, model: str, *, thorough: bool = False) -> set[ScopedText]:
+        """Return the texts that this model has read.
 
         `thorough`: only texts that it has read together with all their nearest neighbours.
         """
         query = sa.select(_READ.scope, _READ.text_key).where(_READ.model == model)
-        if scope is not None:
-            query = query.where(_READ.scope == scope.key)
         if thorough:
             query = query.where(_READ.thorough)
         return {tuple(row) for row in self._connection.execute(query)}
+
+    def unread(self, model: str, scope: Scope) -> dict[str, str]:
+        """Map the ids of the live memories of `scope` that a model has not read to `dated_key`s.
+
+        The last to arrive come first.
+        """
+        c = t.memories.c
+        its = (_READ.scope == scope.key, _READ.model == model)
+        is_read = sa.exists().where(*its, _READ.text_key == c.text_key)
+        own = (c.metadata, *(c[name] for name in SCOPE_FIELDS)) if scope.metadata_fields else ()
+        query = sa.select(c.id, c.text_key, c.when, *own).where(
+            c.live, *in_scope(scope), sa.or_(c.when != "", sa.not_(is_read))
+        )
+        unread = {
+            name: dated_key(key, when)
+            for name, key, when, *values in self._connection.execute(
+                query.order_by(c.seq.desc())
+            ).all()
+            if not values or scope.holds(scope_values_of(values[0], values[1:]))
+        }
+        keys = among(_READ.text_key, set(unread.values()))
+        read = set(self._connection.scalars(sa.select(_READ.text_key).where(*its, keys)))
+        return {name: key for name, key in unread.items() if key not in read}
 
     def models(self) -> list[str]:
         return sorted(self._connection.scalars(sa.select(_READ.model).distinct()))

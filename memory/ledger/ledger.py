@@ -8,10 +8,12 @@ revision than the last revision that the index contains.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -27,16 +29,29 @@ from memory.ledger.judgements import Attempts, DistinctPairs, Readings
 from memory.ledger.links import Links
 from memory.ledger.memories import Memories
 from memory.ledger.postgresql import PostgresDatabase
-from memory.ledger.records import Counts
+from memory.ledger.records import NOTHING_BEFORE, Counts
 from memory.ledger.statements import Prepared, Transaction
 from memory.ledger.superseded import Superseded
 from memory.ledger.terms import Terms, terms_of
 from memory.ledger.turns import Leases, Turns
 from memory.ledger.vectors import Followers, TextVectors
+from memory.models import Action, Decision
+
+_LONG_S, _SHORT_S = 0.03, 0.015
+"""Transactions that take longer than the first get fewer rows, shorter than the second more."""
+T = TypeVar("T")
 
 
 class Ledger:
-    """An open ledger. It is safe to share between threads; a `with` statement closes it."""
+    """An open ledger. It is safe to share between threads; a `with` statement closes it.
+
+    >>> with Ledger.create("sqlite:///own.db") as ledger, ledger.reading() as reader:
+    ...     ledger.read_only, reader.counts().live
+    (False, 0)
+    >>> with Ledger.open("sqlite:///own.db") as ledger:
+    ...     ledger.read_only
+    True
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -140,9 +155,24 @@ class Ledger:
         return self.database.read_only
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
+    def reading(self, now: datetime | None = None) -> Iterator[Reader]:
+        """Yield a reader of one committed state.
+
+        `now`: the memories that expired by then are retired first. A ledger that was opened for
+        reading only stays as it is, so its readers must leave these memories out.
+        """
         with self.database.reading() as connection:
-            yield Reader(connection)
+            reader = Reader(connection)
+            if now is None or self.database.read_only or not reader.superseded.due(now):
+                yield reader
+                return
+        with self.writing() as writer:
+            rows = writer.superseded.due(now)
+            writer.superseded.expire(rows)
+            over = [Decision(Action.EXPIRE, "its time is over", (row.memory,)) for row in rows]
+            writer.decisions.record([(one, NOTHING_BEFORE) for one in over], now, None)
+        with self.reading() as reader:
+            yield reader
 
     @contextmanager
     def writing(self, texts: Iterable[str] = ()) -> Iterator[Writer]:
@@ -191,6 +221,42 @@ class Ledger:
         self.close()
 
 
+class AdaptiveBatchSize:
+    """The number of rows for the next transaction, adapted to how long the last one took."""
+
+    def __init__(
+        self, first: int = 24, most: int = 256, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.size = first
+        self._most = most
+        self._clock = clock
+
+    def parts(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
+        """Yield all items in order, in parts; `size` is read again before each part."""
+        start = 0
+        while start < len(items):
+            part = items[start : start + self.size]
+            yield part
+            start += len(part)
+
+    @contextmanager
+    def writing(self, ledger: Ledger, count: int, texts: Iterable[str] = ()) -> Iterator[Writer]:
+        """Open a transaction for `count` rows; afterwards, adapt `size` to the time it took.
+
+        A single row changes nothing, unless `size` is 1. `texts`: as for `Ledger.writing`.
+        """
+        with ledger.writing(texts) as writer:
+            began = self._clock()
+            yield writer
+        seconds = self._clock() - began
+        if count == 1 < self.size:
+            return
+        if seconds > _LONG_S:
+            self.size = max(1, min(self.size, count) // 2)
+        elif seconds < _SHORT_S and count >= self.size:
+            self.size = min(self._most, self.size + self.size // 4 + 1)
+
+
 def open_database(url: str, *, create: bool, untouched: bool = False) -> Database:
     try:
         parsed = make_url(url)
@@ -217,7 +283,13 @@ _META = Prepared(sa.select(t.meta.c.value).where(t.meta.c.key == sa.bindparam("k
 
 
 class Reader:
-    """One committed state of the ledger. Each attribute reads one group of tables."""
+    """One committed state of the ledger. Each attribute reads one group of tables.
+
+    >>> outcome = memories.remember("Gil rows.", user="Gil")
+    >>> with store.ledger.reading() as reader:
+    ...     reader.memories.rows([outcome.memory.id])[outcome.memory.id].memory.content
+    'Gil rows.'
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -301,7 +373,14 @@ class Reader:
 
 
 class Writer(Reader):
-    """One writing transaction, which commits completely or not at all."""
+    """One writing transaction, which commits completely or not at all.
+
+    >>> with store.ledger.writing() as writer:
+    ...     writer.set_meta("own.key", "value")
+    >>> with store.ledger.reading() as reader:
+    ...     reader.meta("own.key")
+    'value'
+    """
 
     def set_meta(self, key: str, value: str) -> None:
         statement = self.transaction.upsert(t.meta).values(key=key, value=value)

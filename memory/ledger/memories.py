@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, cached_property
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -15,7 +16,7 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.links import Links, Successors, inherited, resolved_link, seen_from
 from memory.ledger.records import Row
-from memory.ledger.statements import Prepared, among, in_scope, naming_damage
+from memory.ledger.statements import Prepared, among, by_time, in_scope, naming_damage
 from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
 from memory.text import dated_key, periods, text_key, to_json
 
@@ -39,6 +40,7 @@ _WRITTEN_AFTER = sa.select(t.memories).where(
     t.memories.c.revision > sa.bindparam("after"), t.memories.c.live
 )
 _INSERT = Prepared(t.memories.insert())
+_UPDATE = t.memories.update().where(t.memories.c.id == sa.bindparam("of_id"))
 _LOW, _HIGH = t.memories.alias("low"), t.memories.alias("high")
 _LIVE_LINKS = Prepared(
     sa.select(t.links)
@@ -55,9 +57,7 @@ class Memories(Successors):
         return self.rows([memory_id]).get(memory_id)
 
     def rows(self, ids: Sequence[str]) -> dict[str, Row]:
-        if not ids:
-            return {}
-        return {row.memory.id: row for row in self._found(_OF_IDS, ids=ids)}
+        return {row.memory.id: row for row in self._found(_OF_IDS, ids=ids)} if ids else {}
 
     def named(self, name: str) -> list[Row]:
         """Return the memory with the id `name`; if there is none, those with this external id.
@@ -101,15 +101,14 @@ class Memories(Successors):
 
         Memories with a time before `since` are left out.
         """
-        written: sa.ColumnElement[str] = t.memories.c.timestamp
-        if self._transaction.dialect == "postgresql":
-            written = written.collate("C")  # sorts by time, not by the rules of a language
+        written = by_time(t.memories.c.timestamp)
         recorded = [] if since is None else [written >= since.astimezone(UTC).isoformat()]
         query = sa.select(t.memories.c.id).where(t.memories.c.live, *in_scope(scope), *recorded)
         query = query.order_by(written.desc(), t.memories.c.seq.desc())
-        names = list(self._connection.scalars(query.limit(None if scope.of_metadata else limit)))
+        is_exact = not scope.metadata_fields
+        names = list(self._connection.scalars(query.limit(limit if is_exact else None)))
         rows = self.rows(names)
-        if scope.of_metadata:
+        if not is_exact:
             names = [name for name in names if scope.has(rows[name].memory)]
         return [rows[name] for name in names[:limit]]
 
@@ -127,12 +126,9 @@ class Memories(Successors):
         - It arrived with the same user, privacy, time, text and external id. If the given memory
           has a taken id and no external id, its id is compared as its external id.
         """
-        identities = [_identities(memory) for memory in memories]
-        rows = self._found(
-            _ARRIVED,
-            ids=[memory.id for memory in memories],
-            hashes={name for both in identities for name in both},
-        )
+        identities = list(map(_identities, memories))
+        ids, hashes = [memory.id for memory in memories], {*chain(*identities)}
+        rows = self._found(_ARRIVED, ids=ids, hashes=hashes)
         by_id = {row.memory.id: row for row in rows}
         by_identity = {row.identity_hash: row for row in reversed(rows)}
         found: list[tuple[Row | None, bool]] = []
@@ -260,9 +256,10 @@ class Memories(Successors):
 
     def _update(self, values: Mapping[str, Mapping[str, Any]]) -> None:
         if values:
-            update = t.memories.update().where(t.memories.c.id == sa.bindparam("of_id"))
-            self._connection.execute(update, [{"of_id": name, **values[name]} for name in values])
-        self._transaction.touched |= values.keys()
+            written = {"revision": self._transaction.revision}
+            rows = [{"of_id": name, **written, **values[name]} for name in values]
+            self._connection.execute(_UPDATE, rows)
+        self._transaction.numbered |= bool(values)
         self._transaction.reworded |= values.keys()
 
     def _pages(self, query: Prepared) -> Iterator[Row]:
@@ -282,7 +279,7 @@ class Memories(Successors):
         """
         own = {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
         rows = self._found(_with_columns(query, tuple(own)), **own, **values)
-        return [row for row in rows if scope.has(row.memory)] if scope.of_metadata else rows
+        return [row for row in rows if scope.has(row.memory)] if scope.metadata_fields else rows
 
     def _found(self, query: Prepared, **values: Any) -> list[Row]:
         """Return the rows of a query on memories, sorted in order of arrival.

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection
 
-from memory.errors import LedgerError
+from memory.errors import LedgerError, install_hint
 from memory.ledger import tables as t
 from memory.ledger.database import PATIENCE_S, Database, SqliteDatabase
 
@@ -30,7 +30,7 @@ class PostgresDatabase(Database):
             )
         except ImportError as exc:
             raise LedgerError(
-                f"the ledger {self.name} needs psycopg", "pip install '.[postgres]'"
+                f"the ledger {self.name} needs psycopg", install_hint("postgres")
             ) from exc
         # `postgresql_where` in `tables` would load PostgreSQL's dialect for SQLite ledgers too.
         for table in t.schema.sorted_tables:

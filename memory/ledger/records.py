@@ -115,6 +115,12 @@ class DecisionRecord:
     `verified`: how merged texts were checked: "by words", which is a comparison of their words with
     those of the members; "by a second reading" of a model; or "by a person". None if no check is
     recorded.
+
+    >>> outcome = memories.remember("Ari rows.", user="Ari")
+    >>> newer = memories.remember("Ari rows!", user="Ari")
+    >>> [record] = store.history(newer.memory.id)[-1:]
+    >>> record.reason, record.reversible, record.number == newer.number
+    ('same text', True, True)
     """
 
     number: int
@@ -254,7 +260,13 @@ class Lease:
 
 @dataclass(frozen=True)
 class StoredItem:
-    """A value stored under a namespace and a key. `value` is JSON, byte for byte as given."""
+    """A value stored under a namespace and a key. `value` is JSON, byte for byte as given.
+
+    >>> with store.ledger.writing() as writer:
+    ...     writer.items.put(("app",), "k", '{"a":  1}', None, datetime.now(UTC))
+    ...     writer.items.get(("app",), "k").value
+    '{"a":  1}'
+    """
 
     namespace: tuple[str, ...]
     key: str

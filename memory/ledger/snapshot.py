@@ -9,7 +9,6 @@ from memory.ledger.judgements import ScopedText, TextPair
 from memory.ledger.ledger import Reader
 from memory.ledger.records import Row
 from memory.ledger.vectors import VectorTable
-from memory.models import Scope
 
 
 @dataclass(frozen=True)
@@ -50,16 +49,16 @@ def take_snapshot(
     read: Collection[ScopedText] = (),
     *,
     whole_lineage: bool = False,
-    scope: Scope | None = None,
+    only: Sequence[Row] | None = None,
 ) -> Snapshot:
-    """Take a snapshot of all live memories, or of those in `scope`.
+    """Take a snapshot of all live memories, or of those whose rows are `only`.
 
     `distinct`: pairs of texts that a judge called distinct; they are stored in `Snapshot.judged`.
     `waiting`: pairs that the model failed to judge recently or too often. `Snapshot.distinct` is
     the union of `distinct` and `waiting`. `before`: an earlier snapshot, from which unchanged
     memories are taken. `kept_apart`, `read` and `whole_lineage`: see `Snapshot`.
     """
-    rows, ancestors = _live_rows(reader, before, scope)
+    rows, ancestors = _live_rows(reader, before, only)
     if whole_lineage:
         ancestors |= {name: _text_keys(its) for name, its in _stood_for(reader, rows).items()}
     keys = [row.text_key for row in rows]
@@ -85,6 +84,11 @@ def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
     """Take a snapshot of only the memories with these ids.
 
     The snapshot's fields for verdicts and ancestors are empty.
+
+    >>> outcome = memories.remember("Hob rows.", user="Hob")
+    >>> with store.ledger.reading() as reader:
+    ...     [row.memory.content for row in snapshot_of(reader, [outcome.memory.id]).rows]
+    ['Hob rows.']
     """
     found = reader.memories.rows(ids).values()
     rows = tuple(sorted(found, key=lambda row: (row.memory.timestamp, row.seq)))
@@ -98,12 +102,11 @@ def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
 
 
 def _live_rows(
-    reader: Reader, before: Snapshot | None, scope: Scope | None
+    reader: Reader, before: Snapshot | None, only: Sequence[Row] | None
 ) -> tuple[tuple[Row, ...], dict[str, tuple[str, ...]]]:
-    if scope is not None:
-        rows, ancestors = reader.memories.newest(None, scope), dict[str, tuple[str, ...]]()
-    elif before is None:
-        rows, ancestors = list(reader.memories.live()), dict[str, tuple[str, ...]]()
+    if before is None:
+        found = reader.memories.live() if only is None else only
+        rows, ancestors = list(found), dict[str, tuple[str, ...]]()
     else:
         changed = [change.id for change in reader.followers.changes(before.revision)]
         written = reader.memories.rows(changed)

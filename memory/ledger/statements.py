@@ -26,6 +26,8 @@ from memory.ledger.database import RESTORE
 from memory.ledger.records import ScopeValues
 from memory.models import SCOPE_FIELDS, Scope, scope_values
 
+Statement = sa.Select[Any] | sa.Insert | sa.Update
+
 
 class Prepared:
     """A statement that is compiled once for each kind of database, to save time.
@@ -34,11 +36,11 @@ class Prepared:
     One write to the ledger executes about thirty statements.
     """
 
-    def __init__(self, statement: sa.Select[Any] | sa.Insert | sa.Update) -> None:
+    def __init__(self, statement: Statement | Callable[[str], Statement]) -> None:
         """Prepare a statement, which is compiled at its first execution.
 
-        If `statement` is an INSERT, each row given to `run` must have a value for every column
-        except `seq`.
+        `statement`: it may be a function that returns the statement for a kind of database, such
+        as "sqlite". Each row given to an INSERT must have a value for every column except `seq`.
         """
         self._statement = statement
         self._compiled: dict[str, _Compiled] = {}
@@ -84,9 +86,18 @@ class Prepared:
         """
         compiled = self._compiled.get(connection.dialect.name)
         if compiled is None:
-            compiled = _Compiled(self._statement, connection.dialect)
-            self._compiled[connection.dialect.name] = compiled
-        parameters = [compiled.parameters(row) for row in rows]
+            statement, name = self._statement, connection.dialect.name
+            statement = statement(name) if callable(statement) else statement
+            compiled = self._compiled[name] = _Compiled(statement, connection.dialect)
+        parameters: list[Any] = []
+        for row in rows:
+            values = {**compiled.fixed, **row}
+            for name, write in compiled.writers:
+                values[name] = write(values[name])
+            if compiled.is_positional:
+                parameters.append(tuple(values[name] for name in compiled.names))
+            else:
+                parameters.append({name: values[name] for name in compiled.names})
         many = len(rows) != 1
         given = parameters if many else parameters[0]
         on_server = streamed and connection.dialect.name == "postgresql"
@@ -100,35 +111,27 @@ class Prepared:
 
 
 class _Compiled:
-    def __init__(self, statement: sa.Select[Any] | sa.Insert | sa.Update, dialect: Dialect) -> None:
+    def __init__(self, statement: Statement, dialect: Dialect) -> None:
         keys = None
         if isinstance(statement, sa.Insert):
             keys = [column.key for column in statement.table.c if column.key != "seq"]
         compiled = statement.compile(dialect=dialect, column_keys=keys)
         self.text = str(compiled)
         binds = {name: bind for bind, name in compiled.bind_names.items()}
-        self._order: Sequence[str] | None = getattr(compiled, "positiontup", None)
-        self._fixed = {
+        self.is_positional = bool(compiled.positional)
+        self.names = list(compiled.positiontup or binds)
+        self.fixed = {
             name: value for name, value in compiled.params.items() if not binds[name].required
         }
-        self._names = [*binds]
         writers = {
             name: bind.type.dialect_impl(dialect).bind_processor(dialect)
             for name, bind in binds.items()
         }
-        self._writers = [(name, write) for name, write in writers.items() if write is not None]
+        self.writers = [(name, write) for name, write in writers.items() if write is not None]
         columns = statement.selected_columns if isinstance(statement, sa.Select) else ()
         self._types = [column.type.dialect_impl(dialect) for column in columns]
         self.readers: list[tuple[int, Callable[[Any], Any]]] = []
         self.row: Any = None  # makes a named tuple of a row's values; set at the first execution
-
-    def parameters(self, values: Mapping[str, Any]) -> Any:
-        given = {**self._fixed, **values}
-        for name, write in self._writers:
-            given[name] = write(given[name])
-        if self._order is None:
-            return {name: given[name] for name in self._names}
-        return tuple(given[name] for name in self._order)
 
     def read_columns(self, columns: Sequence[Sequence[Any]], dialect: Dialect) -> None:
         readers = [
@@ -197,6 +200,26 @@ def _in_postgresql(element: among, compiler: SQLCompiler, **settings: Any) -> st
     return f"{column} = ANY (ARRAY(SELECT json_array_elements_text(CAST({texts} AS JSON))))"
 
 
+class by_time(FunctionElement[str]):  # noqa: N801 - as `among`
+    """A column of times as text, compared and sorted by time.
+
+    PostgreSQL would compare it by the rules of a language.
+    """
+
+    type = sa.Text()
+    inherit_cache = True
+
+
+@compiles(by_time)
+def _as_it_is(element: by_time, compiler: SQLCompiler, **settings: Any) -> str:
+    return compiler.process(*element.clauses, **settings)
+
+
+@compiles(by_time, "postgresql")
+def _by_bytes(element: by_time, compiler: SQLCompiler, **settings: Any) -> str:
+    return f'{compiler.process(*element.clauses, **settings)} COLLATE "C"'
+
+
 # --- a transaction --------------------------------------------------------------------------------
 
 _NOW_S = {
@@ -256,11 +279,16 @@ class Transaction:
         return {row[0]: row[1] for row in self.connection.execute(query)}
 
     def upsert(self, table: sa.Table) -> Any:
-        if self.dialect == "sqlite":
-            return sqlite.insert(table)
-        from sqlalchemy.dialects import postgresql  # 0.1 s that only a server is worth
+        return upsert(table, self.dialect)
 
-        return postgresql.insert(table)
+
+def upsert(table: sa.Table, dialect: str) -> Any:
+    """Return an INSERT with the methods `on_conflict_do_update` and `on_conflict_do_nothing`."""
+    if dialect == "sqlite":
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # 0.1 s that only a server is worth
+
+    return postgresql.insert(table)
 
 
 class TableGroup:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.memories import Memories
 from memory.ledger.records import Row
-from memory.ledger.statements import Prepared, among, in_scope
+from memory.ledger.statements import Prepared, among, by_time, in_scope
 from memory.models import Scope
 
 _BY = Prepared(
@@ -19,6 +19,11 @@ _BY = Prepared(
     )
 )
 
+_DUE = Prepared(
+    sa.select(t.memories.c.id).where(
+        t.memories.c.live, by_time(t.memories.c.expires_at) <= sa.bindparam("now")
+    )
+)
 _WITH_TEXTS = Prepared(
     sa.select(t.memories.c.id).where(
         among(t.memories.c.text_key, "keys"), t.memories.c.until.is_not(None)
@@ -57,12 +62,8 @@ class Superseded(Memories):
 
     def due(self, now: datetime) -> list[Row]:
         """Return the live memories that expired by `now`, in order of arrival."""
-        ends: sa.ColumnElement[str] = t.memories.c.expires_at
-        if self._transaction.dialect == "postgresql":
-            ends = ends.collate("C")  # sorts by time, not by the rules of a language
-        expired = t.memories.c.live, ends <= now.astimezone(UTC).isoformat()
-        names = self._connection.scalars(sa.select(t.memories.c.id).where(*expired))
-        return list(self.rows(list(names)).values())
+        found = _DUE.rows(self._connection, now=now.astimezone(UTC).isoformat())
+        return list(self.rows([row.id for row in found]).values())
 
     def expire(self, rows: Collection[Row]) -> None:
         """Retire memories at their `expires_at`."""

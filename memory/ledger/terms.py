@@ -42,6 +42,13 @@ out its most frequent terms. It always reads its rarest term, even if this term 
 _OF = (among(t.postings.c.owner, "owners"), among(t.postings.c.term, "terms"))
 _TOTAL = sa.select(t.term_totals).where(among(t.term_totals.c.owner, "owners"))
 _READ = Prepared(sa.select(t.postings.c.term, t.postings.c.block, t.postings.c.entries).where(*_OF))
+_IN_BLOCK = Prepared(
+    sa.select(t.postings.c.term, t.postings.c.entries).where(
+        t.postings.c.owner == sa.bindparam("of_owner"),
+        t.postings.c.block == sa.bindparam("of_block"),
+        among(t.postings.c.term, "terms"),
+    )
+)
 _STATES = Prepared(
     sa.select(
         *(t.memories.c[name] for name in ("seq", "live", "user", "content")),
@@ -264,18 +271,15 @@ def _update_totals(
 
 
 def _remove(connection: sa.Connection, old: Sequence[_Listed]) -> None:
-    leaving: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    leaving: dict[tuple[str, int], dict[str, set[int]]] = {}
     for number, owner, terms in old:
         for term in terms:
-            leaving[owner, number // _BLOCK][term].add(number % _BLOCK)
-    table = t.postings
+            of_block = leaving.setdefault((owner, number // _BLOCK), {})
+            of_block.setdefault(term, set()).add(number % _BLOCK)
     shorter, empty = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     for (owner, block), of_terms in leaving.items():
-        in_block = sa.and_(table.c.owner == owner, table.c.block == block)
-        query = sa.select(table.c.term, table.c.entries).where(
-            in_block, among(table.c.term, list(of_terms))
-        )
-        for term, entries in connection.execute(query).all():
+        found = _IN_BLOCK.rows(connection, of_owner=owner, of_block=block, terms=of_terms)
+        for term, entries in found:
             known = np.frombuffer(entries, "<u4")
             kept = known[~np.isin(known >> 25, list(of_terms[term]))]
             if len(kept):

@@ -58,14 +58,24 @@ class Turn(Checked):
 
 
 def as_numbers(value: object) -> object:
-    """Convert None, an integer or a list to a tuple; return any other value unchanged."""
+    """Convert None, an integer or a list to a tuple; return any other value unchanged.
+
+    >>> as_numbers(3), as_numbers([1, 2]), as_numbers(None)
+    ((3,), (1, 2), ())
+    """
     if value is None:
         return ()
     return (value,) if isinstance(value, int) else as_tuple(value)
 
 
 class Candidate(Frozen):
-    """A fact that a language model found in some turns, before it is stored as a memory."""
+    """A fact that a language model found in some turns, before it is stored as a memory.
+
+    >>> turn = Turn(speaker="Mia", text="I have a cat and a dog.", at=datetime.now(UTC))
+    >>> found = (await model.extract([turn])).candidates
+    >>> [(one.content, one.turns) for one in found]
+    [('Mia has a cat and a dog.', (0,))]
+    """
 
     content: Content
     user: Name | None = None
@@ -96,6 +106,13 @@ class NamedMemory(Frozen):
     """A stored memory that a model named, because a new fact repeats or changes the memory.
 
     `text_key` is a hash of the text that the memory had when the model saw it.
+
+    >>> from memory.text import text_key
+    >>> cat = memories.remember("Uwe has a cat.", user="Uwe").memory
+    >>> seen = NamedMemory(id=cat.id, text_key=text_key(cat.content))
+    >>> changed = memories.update(cat.id, "Uwe has two cats.")  # not what the model saw any more
+    >>> text_key(store.get(seen.id).content) == seen.text_key
+    False
     """
 
     id: str
@@ -112,6 +129,10 @@ class KeptCandidate(Candidate):
 
     These fields take the place of `turns`, `replaces` and `ends`, which are empty. Their positions
     are only valid during one call of the model.
+
+    >>> kept = KeptCandidate(content="Uwe rows.", owner="Uwe", said_in=("7", "9"))
+    >>> KeptCandidate.model_validate_json(kept.model_dump_json()).turns, kept.said_in
+    ((), ('7', '9'))
     """
 
     said_in: tuple[Name, ...] = ()
@@ -129,6 +150,15 @@ class Extracted:
     `named` is empty. `shown`: the text keys (hashes of texts) of stored memories with which the
     model has already compared the new memory. `ended`: the ids of stored memories that, according
     to the model, the new memory ends.
+
+    >>> from memory.text import text_key
+    >>> boat = memories.remember("Vic has a boat.", user="Vic").memory
+    >>> named = NamedMemory(id=boat.id, text_key=text_key(boat.content))
+    >>> new = store.new_memory("Vic has a red boat.", user="Vic")
+    >>> fact = Extracted(new, named=(named,), merged="Vic has a red boat.")
+    >>> [outcome] = await deduplicator.check_and_merge_all([fact])
+    >>> outcome.action.value, outcome.memory.content
+    ('merge', 'Vic has a red boat.')
     """
 
     memory: Memory
@@ -161,7 +191,13 @@ def turns_of(metadata: Mapping[str, JsonValue]) -> dict[str, list[str]]:
 
 
 def with_turns(members: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
-    """Return the metadata of the last of `members`, with the turns of all of them."""
+    """Return the metadata of the last of `members`, with the turns of all of them.
+
+    >>> with_turns([{"conversation": "c", "turn": "3"}, {"conversation": "c", "turn": "9"}])
+    {'conversation': 'c', 'turn': '9', 'turns': ['3', '9']}
+    >>> with_turns([{"conversation": "a", "turn": "3"}, {"conversation": "c", "turn": "9"}])
+    {'conversation': 'c', 'turn': '9', 'other_turns': {'a': ['3']}}
+    """
     kept = dict(members[-1])
     found: dict[str, dict[str, None]] = {}
     for metadata in members:
@@ -180,20 +216,37 @@ def name_of_candidate(conversation: str, turn: str, position: int) -> str:
 
     `turn` is a turn's name. `position` counts the turn's candidates from 0. An extraction that is
     repeated after a crash gives the same ids.
+
+    >>> name_of_candidate("chat-1", "7", 0)
+    'chat-1/7/0'
+    >>> len(name_of_candidate("chat-1" * 1000, "7", 0))  # a hash, because names have a limit
+    64
     """
     whole = f"{conversation}/{turn}/{position}"
     return whole if len(whole) <= MAX_NAME else hashlib.sha256(whole.encode()).hexdigest()
 
 
 class Extraction(Frozen):
-    """A language model's answer: the facts that it found in some turns, and what it cost."""
+    """A language model's answer: the facts that it found in some turns, and what it cost.
+
+    >>> turn = Turn(speaker="Mia", text="Nice weather today!", at=datetime.now(UTC))
+    >>> extraction = await model.extract([turn])
+    >>> extraction.candidates, extraction.usage.calls  # nothing worth remembering, and no cost
+    ((), 0)
+    """
 
     candidates: tuple[Candidate, ...] = ()
     usage: Usage = Usage(calls=1)
 
 
 class Reply(Frozen):
-    """The bot's next message, and what it cost."""
+    """The bot's next message, and what it cost.
+
+    >>> turn = Turn(speaker="Mia", text="Which pets do I have?", at=datetime.now(UTC))
+    >>> reply = await model.reply([turn], [store.new_memory("Mia has a cat.", user="Mia")])
+    >>> reply.text
+    'I remember: Mia has a cat.'
+    """
 
     text: str
     usage: Usage = Usage(calls=1)
@@ -210,6 +263,12 @@ class ExtractionResult:
     them. `over_limit`: the number of facts dropped because the model found too many. The limit
     grows with the number and the length of the turns. `problem`: the first error; "" if there was
     none.
+
+    >>> turn = Turn(speaker="Wim", text="I have a parrot.", at=datetime.now(UTC))
+    >>> extractor = build_extractor(store, config, model)
+    >>> result = await extractor.extract_and_store([turn])
+    >>> result.pending, [outcome.memory.content for outcome in result.outcomes]
+    (0, ['Wim has a parrot.'])
     """
 
     outcomes: tuple[Outcome, ...] = ()

@@ -13,7 +13,6 @@ from memory.errors import ModelError
 from memory.models.memory import Cleaned, Embedded, Frozen, Memory
 from memory.text import identity
 
-OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
 """The judges that can rule that two texts state different things, the weakest first.
 
@@ -28,7 +27,12 @@ Verified = Literal["by words", "by a second reading", "by a person"]
 COPIES_FROM = 0.90
 """Two memories are near-copies if the cosine of their vectors is at least this value.
 
-If a model fails to judge near-copies, one may still replace another (see `Rules.on_merge_failure`).
+If a model fails to judge near-copies, one may still replace another that it covers.
+"""
+COMPARED = 5
+"""A new memory is compared with this many of its nearest memories.
+
+A batch finds all pairs from the upper threshold on, and below it this many pairs for each text.
 """
 
 
@@ -40,19 +44,29 @@ class Rules:
     `guard`: if true, a memory replaces only memories that it covers. If false, the similarity is
     enough. `lower`: from this similarity on, a model is asked if no memory replaces the other.
 
-    `on_merge_failure`: what happens to near-copies (see `COPIES_FROM`) if the model fails. With
-    "replace", one memory may replace the others as above, even if their similarity is below
-    `upper`. With "keep_both", all memories are kept.
+    >>> old, new = (store.new_memory(text) for text in ("Mia has a cat.", "Mia has a red cat."))
+    >>> for similarity in (0.96, 0.93, 0.89):
+    ...     decided, _ = decide_new(new, [SearchResult(old, similarity)], Rules())
+    ...     print(type(decided).__name__, decided.reason)
+    Decision the newer states all of the older
+    Question similarity between 0.90 and 0.95
+    Decision nearest is below 0.90
     """
 
     upper: float = 0.95
     lower: float = 0.90
     guard: bool = True
-    on_merge_failure: OnMergeFailure = "replace"
 
 
 class Action(StrEnum):
-    """What a decision does. The values are stored, and shown to users."""
+    """The effect of a decision. The values are stored, and shown to users.
+
+    >>> outcome = memories.remember("Xia rows.", user="Xia")
+    >>> memories.remember("Xia rows!", user="Xia").action is Action.REPLACE
+    True
+    >>> [decision.action.value for decision in memories.history(outcome.memory.id)]
+    ['add', 'replace']
+    """
 
     ADD = "add"
     REPLACE = "replace"
@@ -70,6 +84,9 @@ class Usage(Frozen):
     """The number of calls and tokens that questions to a language model cost.
 
     `failed` counts the calls without a usable answer.
+
+    >>> Usage(calls=1, input_tokens=900, output_tokens=40) + Usage(calls=1, failed=1)
+    Usage(calls=2, input_tokens=900, output_tokens=40, failed=1)
     """
 
     calls: int = 0
@@ -92,7 +109,12 @@ class Usage(Frozen):
 
 
 class Price(Frozen):
-    """The price of a million input tokens and of a million output tokens, in any currency."""
+    """The price of a million input tokens and of a million output tokens, in any currency.
+
+    >>> night = Usage(calls=40, input_tokens=200_000, output_tokens=10_000)
+    >>> round(Price(input=0.30, output=2.50).of(night), 3)
+    0.085
+    """
 
     input: float = Field(ge=0.0)
     output: float = Field(ge=0.0)
@@ -110,6 +132,13 @@ class Refusal(Frozen):
     `members`: the ids of these memories, oldest first. `by`: who refused the text. `why`: what the
     text lost or added, or what it did not fit. `key`: a hash of the text and of its members' texts.
     The same text for the same memories is not read again.
+
+    >>> from memory.decide import resolve
+    >>> pets = tuple(store.new_memory(text) for text in ("Mia has a cat.", "Mia has a dog."))
+    >>> verdict = Verdict(parts=(MergeGroup(members=(0, 1), text="Mia has a cat and 2 dogs."),))
+    >>> [part] = resolve(Question(pets, "similar", similarity=0.9), verdict)
+    >>> part.refusal.by, part.refusal.why
+    ('the program', 'the merged text states what no memory states: 2')
     """
 
     members: tuple[str, ...]
@@ -125,6 +154,11 @@ class Survivor:
 
     `version`: a retired memory that keeps the former text of `memory`; None if the text of `memory`
     stays the same.
+
+    >>> old, new = (store.new_memory(text) for text in ("Mia has a cat.", "Mia has a red cat."))
+    >>> decision, _ = decide_new(new, [SearchResult(old, similarity=0.96)], Rules())
+    >>> [(one.memory.content, one.stands_for == (old.id,)) for one in decision.survivors]
+    [('Mia has a red cat.', True)]
     """
 
     memory: Memory
@@ -134,7 +168,7 @@ class Survivor:
 
 @dataclass(frozen=True)
 class Condition:
-    """What must still hold in the ledger when a decision is applied; by default, nothing.
+    """A state of the ledger that a decision needs when it is applied; by default, any.
 
     It is checked in the transaction that applies the decision. Each field that is set adds a check:
 
@@ -146,6 +180,14 @@ class Condition:
       written after `revision`. Memories in `Decision.candidates` do not count.
     - `is_answer`: the decision is a person's answer, and does not repeat an earlier answer that
       keeps all members apart, or leaves them all for later.
+
+    >>> old = memories.remember("Yan has a cat.", user="Yan").memory
+    >>> with store.ledger.reading() as reader:
+    ...     condition = Condition(revision=reader.revision())
+    >>> new = memories.update(old.id, "Yan has two cats.")
+    >>> conflict = store.apply(Decision(Action.KEEP_BOTH, "", (old,), condition=condition))
+    >>> conflict.why == f"{old.id} changed"
+    True
     """
 
     revision: int | None = None
@@ -155,7 +197,15 @@ class Condition:
 
 
 class Succession(NamedTuple):
-    """The ids of two memories of which, a model says, the newer ends the older, and why."""
+    """The ids of two memories of which, a model says, the newer ends the older, and why.
+
+    >>> from memory.decide import successions
+    >>> homes = store.new_memory("Mia lives in Porto."), store.new_memory("Mia lives in Faro now.")
+    >>> verdict = Verdict(updates=(NamedUpdate(older=0, newer=1, reason="she moved"),))
+    >>> [found] = successions(Question(homes, "similar", similarity=0.9), verdict)
+    >>> found.older_id == homes[0].id, found.why
+    (True, 'she moved')
+    """
 
     older_id: str
     newer_id: str
@@ -184,6 +234,11 @@ class Decision:
     `arrival`: the member that is not stored yet, with its vector; None if all members are stored.
     `condition`: what must still hold when the decision is applied. A decision about a new memory
     also fails if this memory was stored meanwhile, or if another memory took its id.
+
+    >>> old, new = (store.new_memory(text) for text in ("Mia has a cat.", "Mia has a red cat."))
+    >>> decision, _ = decide_new(new, [SearchResult(old, similarity=0.96)], Rules())
+    >>> decision.action.value, decision.reason, decision.retired == (old.id,)
+    ('replace', 'the newer states all of the older', True)
     """
 
     action: Action
@@ -226,6 +281,12 @@ class Question:
 
     `similarity` is the lowest similarity of two members, or 0.0 for a page. `cosine` is the lowest
     cosine of two members; None if it was not recorded.
+
+    >>> cats = tuple(store.new_memory(text) for text in ("Mia has a cat.", "Mia really has a cat!"))
+    >>> Question(cats, "similar", similarity=0.92, cosine=0.80).are_copies
+    False
+    >>> (await model.judge(Question(cats, "similar", similarity=0.92))).parts[0].members
+    (0, 1)
     """
 
     members: tuple[Memory, ...]
@@ -245,6 +306,11 @@ class MergeGroup(Frozen):
     """Memories of a question that state the same fact, and one text that replaces their texts.
 
     `members` are positions in `Question.members`, from 0. `reason`: why, in a few words.
+
+    >>> cats = tuple(store.new_memory(text) for text in ("Mia has a cat.", "Mia really has a cat!"))
+    >>> verdict = await model.judge(Question(cats, "similar", similarity=0.97))
+    >>> [(group.members, group.text) for group in verdict.parts]
+    [((0, 1), 'Mia really has a cat!')]
     """
 
     members: tuple[int, ...] = Field(min_length=2)
@@ -256,6 +322,11 @@ class NamedUpdate(Frozen):
     """Two memories of a question of which the newer ends the older: nothing of it holds any more.
 
     Both are positions in `Question.members`, from 0. `reason`: why, in a few words.
+
+    >>> homes = store.new_memory("Mia lives in Porto."), store.new_memory("Mia lives in Faro now.")
+    >>> verdict = Verdict(updates=(NamedUpdate(older=0, newer=1, reason="she moved"),))
+    >>> [homes[update.older].content for update in verdict.updates]  # what would be superseded
+    ['Mia lives in Porto.']
     """
 
     older: int
@@ -268,6 +339,10 @@ class Verdict(Frozen):
 
     `parts` are the groups of memories to merge, and `updates` the memories that newer ones end. All
     other memories stay as they are.
+
+    >>> pets = tuple(store.new_memory(text) for text in ("Mia has a cat.", "Mia has no cat."))
+    >>> (await model.judge(Question(pets, "similar", similarity=0.93))).parts  # both stay
+    ()
     """
 
     parts: tuple[MergeGroup, ...] = ()
@@ -286,6 +361,12 @@ class ProposedMerge:
 
     `ends`: whether the text is that of the newest memory, which is proposed to supersede the others
     because nothing of them holds any more.
+
+    >>> old, new = store.new_memory("Mia rows."), store.new_memory("Mia rows and sails.")
+    >>> ProposedMerge((old, new), "Mia rows and sails!").unchanged == new
+    True
+    >>> ProposedMerge((old, new), "Mia sails and rows.").unchanged is None
+    True
     """
 
     members: tuple[Memory, ...]
@@ -311,7 +392,11 @@ class ProposedMerge:
 
 
 class MergeReading(Frozen):
-    """The result of comparing a merged text with the memories that it would replace."""
+    """The result of comparing a merged text with the memories that it would replace.
+
+    >>> MergeReading().accepted, MergeReading(lost=("the dog's name",)).accepted
+    (True, False)
+    """
 
     lost: tuple[Cleaned, ...] = ()
     """What the memories state and the merged text does not."""
@@ -328,6 +413,10 @@ class Rereading(Frozen):
 
     `readings` has one item for each merge, in order. The item is None if the model did not check
     the merge. Such a merge is refused.
+
+    >>> checked = Rereading(readings=(MergeReading(), MergeReading(added=("in 2019",)), None))
+    >>> [reading is not None and reading.accepted for reading in checked.readings]
+    [True, False, False]
     """
 
     readings: tuple[MergeReading | None, ...] = ()
@@ -368,6 +457,12 @@ class MemberReport(Frozen):
 
     The fate is "keep" if the memory stays live, "retire" if another memory replaces it, and "judge"
     if a model must decide.
+
+    >>> copies = [store.new_memory(text, user="Amy") for text in ("Amy rows.", "Amy rows!")]
+    >>> count = store.add_batch(copies)
+    >>> [group] = [one for one in memories.clean(dry_run=True).groups if one.user == "Amy"]
+    >>> [(member.content, member.fate) for member in group.members]
+    [('Amy rows.', 'retire'), ('Amy rows!', 'keep')]
     """
 
     id: str
@@ -383,6 +478,12 @@ class GroupReport(Frozen):
     positions in `members`, from 0. `differences` say how members differ from the newest; a group
     that a run leaves as it is has none. `made`: the texts of the survivors. `refused`: the merged
     texts that were refused.
+
+    >>> copies = [store.new_memory(text, user="Ada") for text in ("Ada rows.", "Ada rows!")]
+    >>> count = store.add_batch(copies)
+    >>> [group] = [one for one in memories.clean(dry_run=True).groups if one.user == "Ada"]
+    >>> group.action, group.reason, group.similarities
+    ('replace', 'same text', ())
     """
 
     user: str | None
@@ -402,6 +503,10 @@ class JustBelow(Frozen):
 
     A pair is counted if its similarity is at least `low` and less than `high`. `high` is the
     setting `Rules.lower`. `low` is at most 0.05 less.
+
+    >>> below = memories.clean(dry_run=True).just_below
+    >>> f"from {below.low} to less than {below.high}"
+    'from 0.85 to less than 0.9'
     """
 
     low: float
@@ -410,7 +515,14 @@ class JustBelow(Frozen):
 
 
 class SimilarityHistogram(Frozen):
-    """The distribution of similarities over all pairs of memories in the same scope."""
+    """The distribution of similarities over all pairs of memories in the same scope.
+
+    >>> copies = [store.new_memory(text, user="Abe") for text in ("Abe rows.", "Abe rows!")]
+    >>> count = store.add_batch(copies)
+    >>> found = similarity_histogram(store.snapshot(), store.scope_of, store.scale)
+    >>> found.counts[-1] > 0, found.exact  # the last range has the pairs of equal texts
+    (True, True)
+    """
 
     counts: tuple[int, ...]
     """The number of pairs in each of n equal ranges of similarity from 0 to 1, lowest first.
@@ -426,7 +538,7 @@ RunStage = Literal["rules", "questions", "pages"]
 
 
 class RunEvent(Frozen):
-    """How far a run over the whole store is.
+    """The progress of a run over the whole store.
 
     `done` of the `total` steps of the present `stage` are finished. A step of `rules` or
     `questions` is a group; a step of `pages` is a page. `left_s`: about how many seconds the stage
@@ -435,6 +547,13 @@ class RunEvent(Frozen):
     So far in this run, the model named `groups` groups on pages, compared merged texts with their
     memories in `readings` calls, and was asked once more about refused texts in `retries` calls.
     `usage` is the cost of all calls, `money` its price; None if no price is configured.
+
+    >>> copies = [store.new_memory(text, user="Abe") for text in ("Abe rows.", "Abe rows!")]
+    >>> count = store.add_batch(copies)
+    >>> events: list[RunEvent] = []
+    >>> report = await deduplicator.deduplicate_all(on_event=events.append)
+    >>> events[-1].stage, events[-1].done == events[-1].total
+    ('rules', True)
     """
 
     stage: RunStage
@@ -461,6 +580,15 @@ class DeduplicationReport(Frozen):
 
     `left` is the number of groups that wait for the next run, and `pages_left` is the number of
     pages that do. The usual reason is that this run had no model calls left.
+
+    >>> copies = [store.new_memory(text, user="Alf") for text in ("Alf rows.", "Alf rows!")]
+    >>> count = store.add_batch(copies)
+    >>> report = memories.clean(dry_run=True)
+    >>> report.memories - report.memories_after, report.retired > 0
+    (0, True)
+    >>> report = memories.clean()
+    >>> report.memories - report.memories_after == report.retired
+    True
     """
 
     dry_run: bool

@@ -114,12 +114,22 @@ LocalTime = Annotated[AwareDatetime, AfterValidator(_local)]
 
 
 def as_tuple(value: object) -> object:
-    """Return a list as a tuple, and any other value unchanged."""
+    """Return a list as a tuple, and any other value unchanged.
+
+    >>> as_tuple(["cat", "dog"]), as_tuple("cat")
+    (('cat', 'dog'), 'cat')
+    """
     return tuple(value) if isinstance(value, list) else value
 
 
 class Frozen(BaseModel):
-    """Base class of strict, immutable pydantic models that reject unknown fields."""
+    """Base class of strict, immutable pydantic models that reject unknown fields.
+
+    >>> cat = memories.remember("Bea has a cat.", user="Bea").memory
+    >>> changed = cat.model_copy(update={"tags": ("pet",)})
+    >>> changed.tags, cat.tags  # the memory itself, and what is stored, did not change
+    (('pet',), ())
+    """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -146,10 +156,20 @@ else:
 
 
 def new_memory_id() -> str:
+    """Return a random id for a memory.
+
+    >>> is_memory_id(new_memory_id()), new_memory_id() == new_memory_id()
+    (True, False)
+    """
     return "mem_" + secrets.token_hex(6)
 
 
 def is_memory_id(text: str) -> bool:
+    """Return whether a text has the form of a memory's id; no memory needs to have it.
+
+    >>> is_memory_id("mem_0123456789ab"), is_memory_id("mem_1")
+    (True, False)
+    """
     return re.fullmatch(r"mem_[0-9a-f]{12}", text) is not None
 
 
@@ -168,6 +188,10 @@ class MemoryLink(Frozen):
     """A link from one memory to another, whose id is `target_id`.
 
     The other memory has a link back, of the inverse type (see INVERSE_LINK).
+
+    >>> link = MemoryLink(target_id="mem_0123456789ab", link_type="caused_by", note="the cat")
+    >>> INVERSE_LINK[link.link_type]  # the type of the link back
+    'leads_to'
     """
 
     target_id: Cleaned
@@ -177,12 +201,14 @@ class MemoryLink(Frozen):
 
 
 @lru_cache(maxsize=16_384)
-def _periods(
+def _times(
     text: str,
     said: datetime | None,
     offset: timedelta | None,  # noqa: ARG001 - equal times of two offsets are not the same day
-) -> tuple[Period, ...]:
-    return periods(text, said)
+) -> tuple[tuple[Period, ...], str]:
+    """Return the time expressions of a text, and the same as JSON, "" if there are none."""
+    found = periods(text, said)
+    return found, to_json(found) if found else ""
 
 
 class Memory(Checked):
@@ -229,14 +255,12 @@ class Memory(Checked):
     @property
     def periods(self) -> tuple[Period, ...]:
         """The time expressions of the text, resolved against `said`, in order."""
-        return _periods(
-            self.content, self.said, None if self.said is None else self.said.utcoffset()
-        )
+        return _times(self.content, self.said, self.said and self.said.utcoffset())[0]
 
     @property
     def when(self) -> str:
         """The periods as JSON, "" if there are none."""
-        return to_json(self.periods) if self.periods else ""
+        return _times(self.content, self.said, self.said and self.said.utcoffset())[1]
 
     @property
     def dated_key(self) -> str:
@@ -255,7 +279,14 @@ class Memory(Checked):
 
 
 class Episode(Frozen):
-    """Memories that belong together in time, with a summary of all of them."""
+    """Memories that belong together in time, with a summary of all of them.
+
+    >>> first, last = datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 5, 9, tzinfo=UTC)
+    >>> ids = ["mem_0123456789ab", "mem_0123456789ac"]
+    >>> trip = Episode(summary="Mia went to Rome.", memory_ids=ids, start_time=first, end_time=last)
+    >>> trip.id[:3], trip.importance, trip.memory_ids
+    ('ep_', 3, ('mem_0123456789ab', 'mem_0123456789ac'))
+    """
 
     id: str = Field(
         default_factory=lambda: "ep_" + secrets.token_hex(6), pattern=r"^ep_[0-9a-f]{12}$"
@@ -293,7 +324,14 @@ class Recalled(Memory):
 
 @dataclass(frozen=True)
 class Embedded:
-    """A memory and the vector of its normalised text; `vector` is None if the embedder failed."""
+    """A memory and the vector of its normalised text; `vector` is None if the embedder failed.
+
+    >>> from memory.text import normalise
+    >>> cat = store.new_memory("Mia has a cat.", user="Mia")
+    >>> [vector] = build_embedder(config).embed([normalise(cat.content)])
+    >>> Embedded(cat, vector).vector.shape
+    (256,)
+    """
 
     memory: Memory
     vector: Vector | None
@@ -305,6 +343,10 @@ class Collapsed:
 
     `also`: the positions of texts that `text` states too. `contradicts`: those of returned texts
     that say otherwise in one place.
+
+    >>> cats = ["Mia has a cat.", "Mia really has a cat!", "Mia has no cat."]
+    >>> [(hit.text, hit.also, hit.contradicts) for hit in collapse(cats)]
+    [('Mia has a cat.', (1,), (2,)), ('Mia has no cat.', (), (0,))]
     """
 
     text: str
@@ -323,6 +365,11 @@ class SearchResult:
 
     `also`: other memories that the search found and that `memory` states, best first. They are not
     shown on their own.
+
+    >>> outcome = memories.remember("Cleo has a tabby cat.", user="Cleo")
+    >>> [hit] = store.search("Cleo has a tabby cat!", user="Cleo")
+    >>> hit.similarity, hit.distance, hit.memory.content
+    (1.0, 0.0, 'Cleo has a tabby cat.')
     """
 
     memory: Memory
@@ -369,6 +416,9 @@ def scope_values(metadata: Mapping[str, Any]) -> dict[str, str | None]:
 
     Strings and None stay as they are; other values become JSON. Keys that are also in SCOPE_FIELDS
     are left out, because a scope reads these from the memory's own fields.
+
+    >>> scope_values({"tenant": "acme", "room": 7, "user": "not this one"})
+    {'tenant': 'acme', 'room': '7'}
     """
     return {
         name: value
@@ -428,8 +478,8 @@ class Scope:
         return cls(tuple(json.loads(key).items()))
 
     @property
-    def of_metadata(self) -> bool:
-        return any(name not in SCOPE_FIELDS for name, _ in self.values)
+    def metadata_fields(self) -> list[str]:
+        return [name for name, _ in self.values if name not in SCOPE_FIELDS]
 
     def has(self, memory: Memory) -> bool:
         own = {name: getattr(memory, name) for name in SCOPE_FIELDS}
@@ -462,6 +512,12 @@ class Problem:
     `where` is the path of field names that leads to the value, and `given` is the value. `what`
     says what is wrong with it. `kind` is pydantic's name for this type of error. `expected` lists
     the allowed values, if there are only a few.
+
+    >>> try:
+    ...     Memory.model_validate({"content": "Mia rows.", "importance": 9, "timestamp": "now"})
+    ... except ValidationError as error:
+    ...     print(first_problem(error))
+    importance: input should be less than or equal to 5
     """
 
     where: tuple[str, ...]
@@ -502,7 +558,14 @@ def from_json(
 
 
 def first_problem(exc: ValidationError) -> Problem:
-    """Return the first problem that a pydantic error reports."""
+    """Return the first problem that a pydantic error reports.
+
+    >>> try:
+    ...     Scale(anchor=2.0)
+    ... except ValidationError as error:
+    ...     print(first_problem(error), first_problem(error).given)
+    anchor: input should be less than 0.95 2.0
+    """
     error = exc.errors()[0]
     what = error["msg"].removeprefix("Value error, ")
     return Problem(

@@ -36,6 +36,10 @@ class Scale(Frozen):
 
     Two embedders give the same two texts different cosines. If each embedder has its own scale, the
     same thresholds fit all embedders.
+
+    >>> scale = Scale(anchor=0.70)
+    >>> scale.similarity(0.70, "Mia has a cat.", "Mia got a cat."), scale.cosine(0.90)
+    (0.9, 0.7)
     """
 
     anchor: float = Field(gt=0.0, lt=NEAR_COPY)
@@ -125,6 +129,9 @@ def scale_of(fingerprint: str) -> Scale:
     """Return the scale of the embedder with this fingerprint.
 
     For an unknown embedder, return `PLAIN`, with which the similarity equals the cosine.
+
+    >>> scale_of("wordllama-256").anchor, scale_of("own-model") == PLAIN
+    (0.7, True)
     """
     own = (scale for start, scale in _OWN.items() if fingerprint.startswith(start))
     return next(own, PLAIN)

@@ -29,6 +29,14 @@ class Bounded(BaseModel):
 
     It is for models that are made from Python values: with such a validator, a strict model no
     longer reads a JSON text's times and lists.
+
+    >>> class Tags(Bounded):
+    ...     tags: list[str]
+    >>> try:
+    ...     Tags(tags=["x" * 3_000_000])
+    ... except ValueError as error:
+    ...     print(error.errors()[0]["msg"])
+    Value error, has more than 2,000,000 characters in all
     """
 
     @model_validator(mode="before")

@@ -12,11 +12,11 @@ from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
 
-from memory.boundary import guarded
 from memory.coverage import compare_memories
 from memory.models import (
     Candidate,
     Extraction,
+    LanguageModel,
     Memory,
     MergeGroup,
     Question,
@@ -27,9 +27,8 @@ from memory.models import (
 )
 from memory.offline.as_said import is_kept_as_said, without_lead, without_mention
 from memory.offline.english import english_statements, retold_english
-from memory.protocols import LanguageModel
 from memory.runtime import in_thread_if_long
-from memory.text import is_japanese, sentences, telling_words, with_dates
+from memory.text import guarded, is_japanese, sentences, telling_words, with_dates
 
 CANNOT_TELL = "the offline judge cannot tell"
 """The reason that the offline model gives when it merges no memories.

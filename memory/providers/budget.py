@@ -34,7 +34,7 @@ class Budget:
 
         Raises: ModelTooSlow if there is no answer in time, and whatever `ask` raises.
         """
-        too_slow = ModelTooSlow(f"no answer within {self._total_s:g} s", "see llm.budget_s")
+        too_slow = ModelTooSlow(f"no answer within {self._total_s:g} s", "raise llm.timeout_s")
         if self._left_s <= 0.0:
             raise too_slow
         started_s = self._clock()

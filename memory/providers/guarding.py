@@ -29,7 +29,9 @@ from memory.errors import (
     ModelUnavailable,
 )
 from memory.models import (
+    Embedder,
     Extraction,
+    LanguageModel,
     Memory,
     ProposedMerge,
     Question,
@@ -39,7 +41,6 @@ from memory.models import (
     Vectors,
     Verdict,
 )
-from memory.protocols import Embedder, LanguageModel
 from memory.runtime import OfEachLoop, telemetry
 
 logger = logging.getLogger(__name__)

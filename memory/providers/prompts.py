@@ -71,7 +71,10 @@ tell the same fact, and write for these one memory that replaces them. Most memo
 their own.
 
 Two memories about the same topic are different facts, and must both stay, when they differ in a
-date, number, name, place or negation that could be true of two things. Answer with groups: each
+date, number, name, place or negation that could be true of two things. They tell the same fact when
+they answer the same question about the person, so that one adds to the other a detail, a reason,
+how the person likes it, another step of the same undertaking (she asks, applies, is taken) or what
+has become of it; both may be one text then, its steps in order. Answer with groups: each
 names the members that tell the same fact and gives their one merged text. A memory that is like no
 other is in no group; no groups at all is a good answer.
 
@@ -86,7 +89,8 @@ the newest member states. Each is read beside its members, and refused where a r
 less from it, or something else. Keep to the members' own words where you can. Write it in the
 language of the newest member, in at most 400 characters unless a member is longer. The text will
 stand under the day of its newest member, so write an older member's "yesterday" as the date that
-"when" gives.
+"when" gives, and an older state that has moved on in the past, without a day ("had been looking for
+a course").
 
 {_ENDED}
 
@@ -104,12 +108,18 @@ from the other no more than a detail, a reason, or what has become of it:
 - one says again, in other words or more generally, what another says, thinks, feels or does;
 - one adds a detail to the same event, trip, course, project, plan, possession, opinion or habit, or
   tells another part of it;
+- one tells an earlier or later step of the same undertaking (she asks, applies, is taken): then
+  the text tells the steps in order;
+- one says how the person likes, or what they gain from, the very thing that another says they do;
 - one says what has become of what another told, such as a plan that was carried out: then the
   newer one holds.
 
 The same fact:
 - "Edda is knitting a blanket." / "Edda's blanket is for her nephew Jon, who starts school."
 - "Edda thinks of leaving the choir." / "Edda has left her choir, whose rehearsals ran too late."
+- "Edda looks for a beekeeping course." / "Edda applied for a beekeeping course in Ghent." / "Edda
+  was taken for the beekeeping course."
+- "Edda coaches children." / "Edda loves coaching children, although it tires her."
 Different facts, although one text could hold both:
 - "Edda sings in a choir." / "Edda's choir gave a concert in Ghent." (what she does; an event)
 - "Edda rowed across the lake with Jon." / "Edda rowed across the lake alone." (two events)
@@ -126,7 +136,8 @@ For each group give the numbers of its memories, two to twelve, the question tha
   carried out is told as what happened, with the details of both.
 - It is in their language, and has at most 400 characters.
 - It will stand under the day of its newest memory, so it tells an older one's "yesterday" as the
-  date that "when" gives.
+  date that "when" gives, and an older state that has moved on in the past, without a day ("had been
+  looking for a course").
 No memory is in two groups.
 
 {_ENDED}

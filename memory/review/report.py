@@ -10,18 +10,38 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 from memory.errors import InputError, WrongArgument
 from memory.models import DeduplicationReport, Frozen, Rules, SimilarityHistogram, Usage
-from memory.review.pages import environment, page
+from memory.review.pages import Markup, fill, inline, page, source_hash
 from memory.runtime import write_whole
+from memory.text import one_line, visible
 from memory.upkeep import Card, card_data, least_certain_first
 
 _FORMULA = re.compile(r"[=+\-@\t\r]")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&@!])")
+_HEAD = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src \
+$script; style-src $style; base-uri 'none'; form-action 'none'">
+$sheet"""
+_TOP = """  <p class="quiet">memory-dedup · $kind · <time datetime="$at">$minute UTC</time></p>"""
+_FIGURE = "    <div><dd>$value</dd><dt>$name</dt></div>\n"
+_SPREAD = """<details class="spread">
+  <summary>How alike the memories are: $pairs pairs$bands</summary>
+  <p class="quiet">Pairs of memories that may be compared, by similarity, on a log scale\
+$estimated. At $lower and above a pair needs a decision; at $upper and above the rules may \
+replace a memory without a model.</p>
+  <svg class="histogram" viewBox="0 0 840 244" role="img" aria-label="Histogram of similarity">
+$bars    <line x1="20" x2="820" y1="206.5" y2="206.5"/>
+$marks  </svg>
+</details>"""
+_BAR = """    <rect class="$kind" x="$left" width="$width" y="$top" height="$height" rx="1.5">\
+<title>$title</title></rect>
+"""
+_MARK = """    <text x="$x" y="232" text-anchor="$anchor">$value</text>\n"""
 _COLUMNS = (
     "group", "action", "reason", "similarity", "certainty", "member", "user", "timestamp", "fate",
     "text", "becomes", "decision", "by", "verified",
@@ -210,29 +230,118 @@ def write_report(report: Report, path: Path) -> None:
 
 
 def _html(report: Report) -> str:
+    figures = _each(_FIGURE, (figure.model_dump() for figure in report.figures))
+    policy = {"script": source_hash("page.js"), "style": source_hash("page.css")}
     return page(
         report.headline,
         [card_data(card) for card in report.cards],
         kind=report.kind,
         saves="file" if report.kind == "audit" else "",
         summary=report.summary,
-        report=report,
-        bars=list(_bars(report.spread)) if report.spread else [],
+        head=fill(_HEAD, sheet=inline("style", "page.css"), **policy),
+        top=fill(_TOP, kind=report.kind, at=report.at.isoformat(), minute=_minute(report.at)),
+        figures=fill('  <dl class="figures">\n$figures  </dl>', figures=figures),
+        spread=_spread(report, report.spread) if report.spread else "",
+        foot=fill("  <p>$warning</p>", warning=report.warning),
+        script=inline("script", "page.js"),
     )
 
 
-def _bars(spread: SimilarityHistogram) -> Iterator[tuple[float, float, float, str]]:
-    """Yield (left, width, height, title) for the bar of each interval of similarity.
+def _each(template: str, rows: Iterable[Mapping[str, object]]) -> Markup:
+    return Markup("".join(fill(template, **row) for row in rows))
 
-    The numbers are fractions of the chart, from 0 to 1. Heights are logarithmic: on a linear scale,
-    the few very similar pairs would be too low to see.
+
+def _minute(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M}"
+
+
+def _spread(report: Report, spread: SimilarityHistogram) -> Markup:
+    """Return the histogram of similarities.
+
+    The heights of its bars are logarithmic: on a linear scale, the few very similar pairs would be
+    too low to see.
     """
     top = math.log10(1 + max(spread.counts)) or 1.0
     width = 1 / len(spread.counts)
     about = "" if spread.exact else "about "
-    for n, count in enumerate(spread.counts):
-        title = f"{n * width:.3g} to {(n + 1) * width:.3g}: {about}{count:,} pairs"
-        yield n * width, width, math.log10(1 + count) / top, title
+    bars = [
+        {
+            "kind": _kind(n * width + 1e-9, report),
+            "left": f"{20 + 800 * n * width + 0.75:.2f}",
+            "width": f"{800 * width - 1.5:.2f}",
+            "top": f"{206 - 176 * height:.2f}",
+            "height": f"{176 * height:.2f}",
+            "title": f"{n * width:.3g} to {(n + 1) * width:.3g}: {about}{count:,} pairs",
+        }
+        for n, count in enumerate(spread.counts)
+        for height in [math.log10(1 + count) / top]
+    ]
+    marks = ((0.0, "start"), (0.5, "middle"), (report.lower, "end"), (report.upper, "start"))
+    bands = (f", {count:,} at or above {band}" for band, count in sorted(report.pairs.items()))
+    return fill(
+        _SPREAD,
+        pairs=f"{spread.pairs:,}",
+        bands="".join(bands),
+        estimated="" if spread.exact else ", estimated from some of them",
+        lower=f"{report.lower:.2f}",
+        upper=f"{report.upper:.2f}",
+        bars=_each(_BAR, bars),
+        marks=_each(
+            _MARK,
+            (
+                {"x": 20 + 800 * at, "anchor": anchor, "value": f"{at:.2f}" if at else 0}
+                for at, anchor in marks
+            ),
+        ),
+    )
+
+
+def _kind(similarity: float, report: Report) -> str:
+    return "copy" if similarity >= report.upper else "near" if similarity >= report.lower else ""
+
+
+def _markdown(report: Report) -> str:
+    blocks = [
+        f"# {report.headline}",
+        f"{report.summary} {_minute(report.at)} UTC.",
+        "\n".join(
+            [
+                *(f"- {figure.value} {figure.name}" for figure in report.figures),
+                *(f"- {count:,} pairs >= {band}" for band, count in report.pairs.items()),
+            ]
+        ),
+        report.warning,
+        *(f"## {n}. {_card(card)}" for n, card in enumerate(report.cards, start=1)),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _card(card: Card) -> str:
+    alike = "" if card.similarity is None else f", similarity {card.similarity:.2f}"
+    lines = [
+        f"{card.action}: {_plain(card.user or 'no user')}{alike}",
+        "",
+        *(
+            f"- {one.fate}: {_plain(one.content)} ({_minute(one.timestamp)}, `{one.id}`)"
+            for one in card.members
+        ),
+        *(
+            f"- becomes: {_plain(kept.text)} (`{kept.id}`)"
+            for kept in card.kept
+            if kept.is_new and kept.text
+        ),
+        "",
+        f"Reason: {_plain(card.reason)}.",
+    ]
+    if (recorded := card.recorded) is not None:
+        verified = f", verified {recorded.verified}" if recorded.verified else ""
+        undone = ", taken back" if recorded.undone else ""
+        lines.append(f"Decision {recorded.number}, by {_plain(recorded.by)}{verified}{undone}.")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", one_line(visible(text)))
 
 
 def _csv(report: Report) -> str:
@@ -263,5 +372,5 @@ _FORMATS: dict[str, Callable[[Report], str]] = {
     ".html": _html,
     ".json": lambda report: report.model_dump_json(indent=1) + "\n",
     ".csv": _csv,
-    ".md": lambda report: environment().get_template("report.md").render(report=report),
+    ".md": _markdown,
 }

@@ -29,7 +29,7 @@ from starlette.routing import Route
 
 from memory.errors import InputError, MemoryPipelineError
 from memory.models import Frozen, first_problem
-from memory.review.pages import page, source
+from memory.review.pages import Markup, fill, page, source
 from memory.runtime import THIS_MACHINE, Address, Gate, in_thread
 from memory.text import visible
 from memory.upkeep import Answered, Card, Given, Review, ShownGroup, card_data
@@ -42,6 +42,18 @@ _PLACES = (
     ("/questions", "Open questions", "o"),
     ("/history", "History", "h"),
 )
+_HEAD = Markup('<link rel="stylesheet" href="/page.css">\n<script src="/page.js" defer></script>')
+_NAV = """  <nav aria-label="Pages">
+$places  </nav>
+  <p class="progress quiet" role="status"><progress aria-label="Answered"></progress> <span></span>\
+</p>"""
+_PLACE = """    <a href="$path" data-key="$key"$current>$name <kbd>$key</kbd></a>\n"""
+_FOOT = Markup("""  <form action="/memory" method="get" role="search">
+    <label>A memory's id <input name="id" size="18" autocomplete="off" spellcheck="false" \
+placeholder="mem_…"></label>
+    <button>Show</button>
+    <button type="button" id="invite">Open in another browser</button>
+  </form>""")
 _UNSEEN = {"fate": "", "alike": None}
 _HEADERS = {
     "content-security-policy": (
@@ -225,7 +237,9 @@ class ReviewServer:
             [card_data(card) for card in cards],
             summary="Memories of a decision that you take back are kept apart from then on.",
             here="History",
-            older=f"/history?below={oldest.number}" if oldest else "",
+            older=fill('<p><a href="/history?below=$at">Older</a></p>', at=oldest.number)
+            if oldest
+            else "",
         )
 
     async def _memory(self, request: Request) -> Response:
@@ -328,18 +342,35 @@ class ReviewServer:
         headline: str,
         cards: Sequence[dict[str, Any]],
         status: int = 200,
-        **values: Any,
+        here: str = "",
+        **parts: Any,
     ) -> Response:
-        always = {
-            "title": f"{headline} · memory-dedup",
-            "places": _PLACES,
-            "here": "",
-            "blind": self._review.blind and kind == "review",
-            "judges": list(self._review.judges),
-            "progress": self._review.progress()._asdict(),
-        }
-        write = partial(page, headline, cards, kind=kind, saves="post", **always | values)
+        write = partial(
+            page,
+            headline,
+            cards,
+            kind=kind,
+            saves="post",
+            blind=self._review.blind and kind == "review",
+            judges=list(self._review.judges),
+            progress=self._review.progress()._asdict(),
+            title=f"{headline} · memory-dedup",
+            head=_HEAD,
+            top=_navigation(here),
+            foot=_FOOT,
+            **parts,
+        )
         return HTMLResponse(await in_thread(write), status)
+
+
+def _navigation(here: str) -> Markup:
+    """Return the links to all pages; `here` is the name of the page that is shown."""
+    current = Markup(' aria-current="page"')
+    places = (
+        fill(_PLACE, path=path, name=name, key=key, current=current if name == here else "")
+        for path, name, key in _PLACES
+    )
+    return fill(_NAV, places=Markup("".join(places)))
 
 
 async def _read(request: Request, body: type[F]) -> F:

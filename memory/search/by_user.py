@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from memory.errors import IndexFault
 from memory.ledger import Change, Ledger, LiveRow, Reader
-from memory.models import SCOPE_FIELDS, Scope, Vector, Vectors
-from memory.protocols import Query
+from memory.models import Query, Scope, Vector, Vectors
 from memory.search.scores import Best, Ints, Spread, WordScores, chunks, multiplied, slack
 
 EVERYBODY = Scope(())
@@ -361,7 +360,7 @@ def owner_of(scope: Scope) -> Scope:
 
 
 def metadata_fields(queries: Sequence[Query]) -> set[str]:
-    return {name for query in queries for name, _ in query.scope.values} - {*SCOPE_FIELDS}
+    return {name for query in queries for name in query.scope.metadata_fields}
 
 
 def nearest_in_parts(ledger: Ledger, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:

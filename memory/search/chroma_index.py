@@ -222,7 +222,7 @@ class ServedChroma(_ChromaIndex):
             heartbeat(server)
         except IndexFault as exc:
             where = f"the Chroma server at {server.host}:{server.port} gave no answer"
-            raise IndexFault(f"{where} ({exc})", "check memory.chroma.host and port") from exc
+            raise IndexFault(f"{where} ({exc})", "check memory.search.chroma_url") from exc
 
     @property
     def place(self) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import combinations
 
-from memory.boundary import guarded
 from memory.coverage import conflicting_values, differing, parse
 from memory.errors import InputError
 from memory.models import MAX_CONTENT, Collapsed, Memory, SearchResult
 from memory.search.folding import folded
-from memory.text import clean
+from memory.text import clean, guarded
 
 _SAME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 

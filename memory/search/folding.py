@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from memory.boundary import guarded
 from memory.coverage import LONGEST, parse, states
 from memory.models import Memory, SearchResult
-from memory.text import has_cjk
+from memory.text import guarded, has_cjk
 
 
 def folded(

@@ -12,8 +12,7 @@ import numpy as np
 
 from memory.errors import IndexFault, LedgerError, MemoryPipelineError
 from memory.ledger import Change, Ledger
-from memory.models import Scope, Vector, Vectors
-from memory.protocols import Query, VectorIndex
+from memory.models import Query, Scope, Vector, VectorIndex, Vectors
 from memory.search.by_user import metadata_fields
 
 logger = logging.getLogger(__name__)

@@ -9,15 +9,14 @@ from pathlib import Path
 
 from memory.errors import IndexFault
 from memory.ledger import Ledger
-from memory.models import Scope
-from memory.protocols import Query, VectorIndex
+from memory.models import Query, Scope, VectorIndex
 from memory.search.by_user import VectorsByUser, nearest_in_parts, owner_of
 from memory.search.follower import Follower, index_faults
 from memory.search.scores import Best, WordScores
 
 logger = logging.getLogger(__name__)
 
-_REMEDY = "raise memory.search.vectors_mb, or set memory.chroma.host"
+_REMEDY = "raise memory.search.vectors_mb, or set memory.search.chroma_url"
 
 
 class SearchRouter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import combinations
@@ -33,6 +33,14 @@ class Conflict:
 
     `why` is, for example, "mem_0123456789ab changed". The caller must read the memories again, and
     make a new decision.
+
+    >>> old = memories.remember("Yul has a cat.", user="Yul").memory
+    >>> with store.ledger.reading() as reader:
+    ...     condition = Condition(revision=reader.revision())
+    >>> new = memories.update(old.id, "Yul has two cats.")
+    >>> done = store.apply(Decision(Action.KEEP_BOTH, "", (old,), condition=condition))
+    >>> isinstance(done, Conflict), done.why == f"{old.id} changed"
+    (True, True)
     """
 
     why: str
@@ -68,7 +76,7 @@ class Applier:
             if text_key(survivor.memory.content)
             not in {text_key(member.content) for member in one.members}
         ]
-        return {one.memory.id: one for one in self._cache.embed(made)}
+        return {one.memory.id: one for one in self._cache.embed(made)} if made else {}
 
     def apply(
         self,
@@ -81,11 +89,42 @@ class Applier:
 
         `made`: what `vectors_of_made` returned for the decision.
         """
-        if decision.condition != _NO_CONDITION:
-            why = next(filter(None, self._conflicts(writer, decision)), "")
-            if why:
-                return Conflict(why)
-        return self._write(writer, decision, made, run)
+        if decision.condition != _NO_CONDITION and (why := self._conflict(writer, decision)):
+            return Conflict(why)
+        arrival, survivors = decision.arrival, decision.survivors
+        names = {member.id for member in decision.members}
+        if arrival is not None:
+            writer.memories.insert_all([arrival.memory])
+            self._cache.keep(writer, [(arrival.memory.content, arrival.vector)])
+        before = NOTHING_BEFORE
+        if survivors or decision.model == PERSON:
+            before = writer.memories.image([member.id for member in decision.members])
+        if survivors:
+            self._replace(writer, decision, made)
+        if decision.distinct or decision.model == PERSON:
+            before = self._mark_distinct(writer, decision, before)
+        if decision.pending and decision.model and decision.model != PERSON:
+            self._count_failure(writer, decision, decision.model)
+        [number] = writer.decisions.record([(decision, before)], self._clock(), run)
+        if not decision.pending and (arrival is None or len(names) > 1):
+            writer.decisions.close_about(names, number)
+        ends = {name: one.memory.id for one in survivors for name in one.stands_for}
+        newest = decision.members[-1] if arrival is None else arrival.memory
+        if arrival is None or survivors or newest.linked_ids:
+            row = writer.memories.row(ends.get(newest.id, newest.id))
+            if row is not None and not row.live:
+                row = writer.memories.living(row.memory.id)
+            newest = newest if row is None else row.memory
+        return Outcome(
+            newest,
+            decision.action,
+            decision.reason,
+            decision.usage,
+            decision.pending,
+            decision.model,
+            number,
+            tuple(member for member in decision.members if member.id in ends),
+        )
 
     def add(self, writer: Writer, new: Sequence[Embedded], why: str, run: str | None) -> None:
         """Store new memories as they are, in a few statements however many they are.
@@ -95,7 +134,7 @@ class Applier:
         if not new:
             return
         writer.memories.insert_all([one.memory for one in new])
-        self._keep_vectors(writer, new)
+        self._cache.keep(writer, ((one.memory.content, one.vector) for one in new))
         added = [Decision(Action.ADD, why, (one.memory,)) for one in new]
         writer.decisions.record(
             [(decision, NOTHING_BEFORE) for decision in added], self._clock(), run
@@ -119,7 +158,7 @@ class Applier:
                         (Survivor(newer.memory, (late.memory.id,)),),
                         model=OFFLINE,
                     )
-                    self._write(writer, decision, {}, run)
+                    self.apply(writer, decision, {}, run)
                     writer.superseded.end({late.memory.id: row.until})
 
     def _ended_before(self, new: Memory, ended: Row) -> bool:
@@ -133,22 +172,17 @@ class Applier:
 
     # --- what must hold ---
 
-    def _conflicts(self, writer: Writer, decision: Decision) -> Iterator[str]:
-        """Check each part of the condition; yield why it fails, or "" if it holds."""
-        condition = decision.condition
+    def _conflict(self, writer: Writer, decision: Decision) -> str:
+        """Return why the decision's condition does not hold; "" if it holds."""
+        condition, why = decision.condition, ""
         if condition.revision is not None:
-            if decision.arrival is not None:
-                [(earlier, id_is_taken)] = writer.memories.earlier_arrivals(
-                    [decision.arrival.memory]
-                )
-                if earlier is not None or id_is_taken:
-                    yield "it arrived meanwhile"
-            yield _changed(writer, decision)
-        if condition.bound_by is not None:
-            yield self._distinct_members(writer, decision, condition.bound_by)
-            yield self._forbidden_by_person(writer, decision)
+            why = _changed(writer, decision)
+        if condition.bound_by is not None and (decision.survivors or condition.is_answer):
+            why = why or self._distinct_members(writer, decision, condition.bound_by)
+            why = why or self._forbidden_by_person(writer, decision)
         if condition.min_similarity is not None:
-            yield self._newcomer(writer, decision)
+            why = why or self._newcomer(writer, decision)
+        return why
 
     def _distinct_members(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
         keys = {member.id: member.dated_key for member in one.members}
@@ -205,52 +239,9 @@ class Applier:
 
     # --- what is done ---
 
-    def _write(
-        self, writer: Writer, decision: Decision, made: Mapping[str, Embedded], run: str | None
-    ) -> Outcome:
-        arrival, survivors = decision.arrival, decision.survivors
-        names = {member.id for member in decision.members}
-        if arrival is not None:
-            writer.memories.insert_all([arrival.memory])
-            self._keep_vectors(writer, [arrival])
-        before = NOTHING_BEFORE
-        if survivors or decision.model == PERSON:
-            before = writer.memories.image([member.id for member in decision.members])
-        if survivors:
-            self._replace(writer, survivors, names, made)
-        if decision.action is Action.SUPERSEDE:
-            self._end(writer, survivors)
-        if decision.distinct or decision.model == PERSON:
-            before = self._mark_distinct(writer, decision, before)
-        if decision.pending and decision.model and decision.model != PERSON:
-            self._count_failure(writer, decision, decision.model)
-        [number] = writer.decisions.record([(decision, before)], self._clock(), run)
-        if not decision.pending and (arrival is None or len(names) > 1):
-            writer.decisions.close_about(names, number)
-        newest = decision.members[-1] if arrival is None else arrival.memory
-        if arrival is None or survivors or newest.linked_ids:
-            living = writer.memories.living(newest.id)
-            newest = newest if living is None else living.memory
-        gone = {name for survivor in survivors for name in survivor.stands_for}
-        return Outcome(
-            newest,
-            decision.action,
-            decision.reason,
-            decision.usage,
-            decision.pending,
-            decision.model,
-            number,
-            tuple(member for member in decision.members if member.id in gone),
-        )
-
-    def _replace(
-        self,
-        writer: Writer,
-        survivors: Sequence[Survivor],
-        names: Collection[str],
-        made: Mapping[str, Embedded],
-    ) -> None:
-        """Store, rewrite and retire memories. `names`: the ids of the members, which are stored."""
+    def _replace(self, writer: Writer, decision: Decision, made: Mapping[str, Embedded]) -> None:
+        """Store, rewrite and retire memories. The members of the decision are stored already."""
+        survivors, names = decision.survivors, {member.id for member in decision.members}
         new = [
             one.memory.model_copy(update={"linked_ids": ()})
             for one in survivors
@@ -259,9 +250,12 @@ class Applier:
         new += [one.version for one in survivors if one.version is not None]
         if new:
             writer.memories.insert_all(new)
-        self._keep_vectors(writer, [made[s.memory.id] for s in survivors if s.memory.id in made])
+        embedded = (made[s.memory.id] for s in survivors if s.memory.id in made)
+        self._cache.keep(writer, ((one.memory.content, one.vector) for one in embedded))
         writer.memories.rewrite([s.memory for s in survivors if s.memory.id in names])
         writer.memories.retire([(id_, s.memory.id) for s in survivors for id_ in s.stands_for])
+        if decision.action is Action.SUPERSEDE:
+            self._end(writer, survivors)
 
     def _end(self, writer: Writer, survivors: Sequence[Survivor]) -> None:
         """Record when the superseded memories ceased to hold: at the first of their ends."""
@@ -271,13 +265,6 @@ class Applier:
             at = one.memory.said or one.memory.timestamp
             ends |= {name: min(at, rows[name].until or at) for name in one.stands_for}
         writer.superseded.end(ends)
-
-    def _keep_vectors(self, writer: Writer, embedded: Sequence[Embedded]) -> None:
-        vectors = {
-            text_key(one.memory.content): one.vector for one in embedded if one.vector is not None
-        }
-        if vectors:
-            self._cache.keep(writer, vectors)
 
     def _mark_distinct(self, writer: Writer, decision: Decision, before: str) -> str:
         """Record the pairs of texts that a decision calls distinct.
@@ -306,8 +293,12 @@ class Applier:
 
 
 def _changed(writer: Writer, decision: Decision) -> str:
-    new = decision.arrival.memory.id if decision.arrival is not None else None
-    stored = [member for member in decision.members if member.id != new]
+    stored = decision.members
+    if decision.arrival is not None:
+        new = decision.arrival.memory
+        if writer.memories.earlier_arrivals([new]) != [(None, False)]:
+            return "it arrived meanwhile"
+        stored = tuple(member for member in stored if member.id != new.id)
     rows = writer.memories.rows([member.id for member in stored])
     for member in stored:
         row = rows.get(member.id)

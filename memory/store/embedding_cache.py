@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from memory.errors import EmbedderMismatch, EmbeddingError
-from memory.ledger import Ledger, Reader, Writer
-from memory.models import Embedded, Memory, Vector, Vectors
-from memory.protocols import Embedder
-from memory.store.batch_size import AdaptiveBatchSize
+from memory.ledger import AdaptiveBatchSize, Ledger, Reader, Writer
+from memory.models import Embedded, Embedder, Memory, Vector, Vectors
 from memory.text import normalise, text_key
 
 logger = logging.getLogger(__name__)
@@ -86,10 +84,13 @@ class EmbeddingCache:
             Embedded(memory, known.get(key)) for key, memory in zip(keys, memories, strict=True)
         ]
 
-    def keep(self, writer: Writer, vectors: Mapping[str, Vector]) -> None:
-        if not self.check(writer):
+    def keep(self, writer: Writer, vectors: Iterable[tuple[str, Vector | None]]) -> None:
+        """Store the vectors of texts, which are pairs (text, vector); None is left out."""
+        known = {text_key(text): vector for text, vector in vectors if vector is not None}
+        if known and not self.check(writer):
             writer.set_meta(_EMBEDDER, self.fingerprint)
-        writer.vectors.put(vectors)
+        if known:
+            writer.vectors.put(known)
 
     def make_missing(self) -> int:
         """Embed all texts in the ledger that have no vector, and store the vectors.
@@ -103,11 +104,11 @@ class EmbeddingCache:
         pace = AdaptiveBatchSize()
         for start in range(0, len(texts), _AT_ONCE):
             batch = texts[start : start + _AT_ONCE]
-            keys = [text_key(text) for text in batch]
-            for part in pace.parts(list(zip(keys, self._embed(batch), strict=True))):
+            for part in pace.parts(list(zip(batch, self._embed(batch), strict=True))):
                 with pace.writing(self._ledger, len(part)) as writer:
-                    self.keep(writer, dict(part))
-                    writer.drop_unused_texts({key for key, _ in part})  # forgotten meanwhile
+                    self.keep(writer, part)
+                    # forgotten meanwhile
+                    writer.drop_unused_texts({text_key(text) for text, _ in part})
         return len(texts)
 
     def _embed(self, texts: Iterable[str]) -> Vectors:

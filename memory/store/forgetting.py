@@ -12,7 +12,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from memory import coverage, offline
-from memory.boundary import guarded
 from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
 from memory.ledger import (
     FORGOTTEN_REASON,
@@ -36,7 +35,7 @@ from memory.models import (
     turns_of,
 )
 from memory.search import SearchRouter
-from memory.text import clean, sentences, telling_words, text_key
+from memory.text import clean, guarded, sentences, telling_words, text_key
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +60,12 @@ class Forgotten:
     an upgrade left; a person must delete them. `remaining`: live memories that state the same, and
     that a search folded with the erased one. `superseded`: memories that it had superseded, which
     stay retired; erase them by their ids, or all together with `lineage=True`.
+
+    >>> outcome = memories.remember("Bo rows.", user="Bo")
+    >>> newer = memories.remember("Bo rows!", user="Bo")
+    >>> forgotten = memories.forget(newer.memory.id)
+    >>> forgotten.erased, [memory.content for memory in forgotten.origins]
+    (True, ['Bo rows.'])
     """
 
     memory: Memory
@@ -82,6 +87,11 @@ def erase(
     The ledger keeps the memories' ids. It keeps the vector and the verdicts of a text only if
     another memory has the same text. The memories' words are also erased from turns that wait for
     extraction and from recorded decisions. All search indexes are marked as stale.
+
+    >>> outcome = memories.remember("Di rows.", user="Di")
+    >>> memory, origins = erase(store.ledger, outcome.memory.id, datetime.now(UTC))
+    >>> memory.content, store.get(memory.id)
+    ('Di rows.', None)
 
     Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live;
     LedgerError.
@@ -123,6 +133,11 @@ class ForgottenUser:
 
     `memories`: how many of the erased memories were live. `erased` and `set_aside` mean the same as
     in `Forgotten`.
+
+    >>> older = memories.remember("Cy rows.", user="Cy")
+    >>> newer = memories.remember("Cy rows!", user="Cy")
+    >>> memories.forget_user("Cy").memories  # only one of them was live
+    1
     """
 
     memories: int
@@ -137,6 +152,11 @@ def forget_user(
 
     Each transaction erases at most `at_once` memories, and those that they replaced. After a crash,
     call this function again to erase the rest.
+
+    >>> outcome = memories.remember("Ed rows.", user="Ed")
+    >>> forgotten = forget_user(store.ledger, store.index, "Ed", datetime.now(UTC))
+    >>> forgotten.memories
+    1
 
     Raises: InputError if the name is too long; LedgerError.
     """

@@ -24,11 +24,17 @@ from memory.store.asking import NOBODY
 
 @dataclass(frozen=True)
 class Nearby:
-    """Which stored memories a new one is compared with: the `k` most similar ones of its scope.
+    """The stored memories that a new one is compared with: the `k` most similar ones of its scope.
 
     They have at least `min_similarity`. Memories whose texts a judge in `bound_by` called distinct
     from the new text are left out. `cohesive`: also leave out a memory that replaced a memory whose
     similarity to the new one is below `min_similarity`. `k` = 0: compare with no memory.
+
+    >>> outcome = memories.remember("Kim has a cat.", user="Kim")
+    >>> new = store.new_memory("Kim has a red cat.", user="Kim")
+    >>> wide, narrow = Nearby(k=5, min_similarity=0.5), Nearby(k=5, min_similarity=0.99)
+    >>> [len(store.prepare([new], nearby)[0].near) for nearby in (wide, narrow)]
+    [1, 0]
     """
 
     k: int
@@ -47,6 +53,12 @@ class NewMemory:
     are looked up in the transaction that stores the new memory. `left_out`: whether a match is
     missing because of `Nearby.cohesive`. `shown`: keys of the texts that the model saw when it
     wrote the memory.
+
+    >>> outcome = memories.remember("Leo has a cat.", user="Leo")
+    >>> new = store.new_memory("Leo has a red cat.", user="Leo")
+    >>> [prepared] = store.prepare([new], Nearby(k=5, min_similarity=0.8))
+    >>> prepared.near == (outcome.memory.id,), prepared.vector.shape, store.get(new.id)
+    (True, (256,), None)
     """
 
     memory: Memory

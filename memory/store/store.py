@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import partial
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 from memory.coverage import asks_about_past
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
 from memory.ledger import (
+    AdaptiveBatchSize,
     Counts,
     DecisionRecord,
     Lease,
@@ -31,21 +31,24 @@ from memory.models import (
     MAX_CONTENT,
     PLAIN,
     Action,
+    Clock,
     Condition,
     Decision,
     Embedded,
+    Embedder,
     Memory,
     Outcome,
+    Query,
     Scale,
     Scope,
     ScopeField,
     SearchResult,
     Survivor,
+    VectorIndex,
     check_length,
     first_problem,
     new_memory_id,
 )
-from memory.protocols import Clock, Embedder, Query, VectorIndex
 from memory.runtime import telemetry
 from memory.search import (
     SHORTLIST,
@@ -61,9 +64,7 @@ from memory.search import (
 from memory.store import undoing
 from memory.store.applying import Applier, Conflict
 from memory.store.asking import NOBODY, Asker, kept_apart
-from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
-from memory.store.expiring import expire
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.nearby import Arrivals, Nearby, NewMemory
 from memory.store.showing import PastHit, Showing, said_by, with_past
@@ -168,8 +169,7 @@ class MemoryStore:
         >>> store.get(added.id).content
         'Gil rows.'
         """
-        expire(self.ledger, self.clock())
-        with self.ledger.reading() as reader:
+        with self.ledger.reading(self.clock()) as reader:
             row = reader.memories.row(memory_id)
         return row.memory if row is not None and row.live else None
 
@@ -214,11 +214,8 @@ class MemoryStore:
         before: Snapshot | None = None,
         *,
         whole_lineage: bool = False,
-        scope: Scope | None = None,
     ) -> Snapshot:
         """Return all live memories, with vectors and verdicts, at one revision of the ledger.
-
-        `scope`: only the memories of this scope are returned.
 
         `asker`: a model. The snapshot lists the pairs of texts that this model need not be asked
         about. `before`: an earlier snapshot; only memories and vectors written after it are read.
@@ -226,21 +223,19 @@ class MemoryStore:
         replaced; if false, only the keys of the texts from which the memory was merged.
 
         >>> added = store.add(store.new_memory("Max rows.", user="Max"))
-        >>> [row.memory.content for row in store.snapshot(scope=Scope.of_user("Max")).rows]
-        ['Max rows.']
+        >>> "Max rows." in [row.memory.content for row in store.snapshot().rows]
+        True
         """
-        expire(self.ledger, self.clock())
-        with self.ledger.reading() as reader:
+        with self.ledger.reading(self.clock()) as reader:
             apart = kept_apart(reader, self.scope_fields)
             return take_snapshot(
                 reader,
-                reader.distinct.all(asker.bound_by, scope) | apart,
+                reader.distinct.all(asker.bound_by) | apart,
                 waiting=asker.waiting(reader, self.clock()),
                 before=before,
                 kept_apart=apart,
-                read=reader.readings.all(asker.model, thorough=asker.thorough, scope=scope),
+                read=reader.readings.all(asker.model, thorough=asker.thorough),
                 whole_lineage=whole_lineage,
-                scope=scope,
             )
 
     # --- finding ---
@@ -289,7 +284,8 @@ class MemoryStore:
             scope = Scope.of_all(private=private) if user is None else Scope.of_user(user)
         if not clean(query):
             return []
-        expire(self.ledger, self.clock())
+        with self.ledger.reading(self.clock()) as reader:
+            self.embeddings.check(reader)
         phrasings = wordings(clean(query), scope.user)
         probe = Probe(phrasings[-1], self.embeddings.query(*phrasings))
         find, wanted = self._by_both if self._hybrid else self._by_cosine, k + FOLDED
@@ -356,10 +352,9 @@ class MemoryStore:
 
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
-        expire(self.ledger, self.clock())
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
-        with self.ledger.reading() as reader:
+        with self.ledger.reading(self.clock()) as reader:
             self.embeddings.check(reader)
             revision, known = reader.revision(), reader.vectors.of(keys)
             distinct = reader.distinct.of_all(
@@ -429,9 +424,9 @@ class MemoryStore:
     def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Memory | None]:
         """Store memories as they are; return those that were stored before, or None."""
         stored: list[Memory | None] = []
-        expire(self.ledger, self.clock())
         embedded = self.embeddings.embed(memories)
-        with self._writing(len(memories), (one.content for one in memories)) as writer:
+        contents = (one.content for one in memories)
+        with self.pace.writing(self.ledger, len(memories), contents) as writer:
             for part in split_repeats(memories):
                 new = []
                 found = writer.memories.earlier_arrivals(memories[part])
@@ -481,7 +476,8 @@ class MemoryStore:
         if arrivals is None and len(new) > 1:
             arrivals = Arrivals()
         done: list[Outcome | Conflict | T] = []
-        with self._writing(len(new), (one.memory.content for one in new)) as writer:
+        contents = (one.memory.content for one in new)
+        with self.pace.writing(self.ledger, len(new), contents) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             for one in new:
@@ -491,16 +487,13 @@ class MemoryStore:
                 else:
                     decided, answered = answered, None
                 if isinstance(decided, Decision):
-                    result = self.applier.apply(writer, decided, made, run)
-                    done.append(result)
-                    if isinstance(result, Conflict):
-                        break
-                    if arrivals is not None:
+                    done.append(self.applier.apply(writer, decided, made, run))
+                    if arrivals is not None and isinstance(done[-1], Outcome):
                         arrivals.add(decided, made, writer.transaction.revision)
                 else:
                     done.append(decided)
-                    if not isinstance(decided, Outcome):
-                        break
+                if not isinstance(done[-1], Outcome):
+                    break
             stored = [one.memory for one in done if isinstance(one, Outcome) and one.number]
             self.applier.end_outdated(writer, stored, run)
         for outcome in done:
@@ -585,22 +578,15 @@ class MemoryStore:
         >>> store.apply_all([])
         []
         """
-        has_survivors = any(one.survivors for one in decisions)
-        made = self.applier.vectors_of_made(decisions) if has_survivors else {}
+        made = self.applier.vectors_of_made(decisions)
         texts = (one.memory.content for one in made.values())
-        with self._writing(len(decisions), texts) as writer:
+        with self.pace.writing(self.ledger, len(decisions), texts) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             done = [self.applier.apply(writer, one, made, run) for one in decisions]
         for outcome in done:
             _count(outcome)
         return done
-
-    def _writing(self, count: int, texts: Iterable[str] = ()) -> AbstractContextManager[Writer]:
-        paced = count > 1 or self.pace.size == 1  # else a single one teaches nothing
-        if paced:
-            return self.pace.writing(self.ledger, count, texts)
-        return self.ledger.writing(texts)
 
     def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
@@ -656,6 +642,8 @@ class MemoryStore:
         if memory is None or not self.showing.folds:
             return ()
         try:
+            with self.ledger.reading() as reader:
+                self.embeddings.check(reader)
             near = self._by_cosine(
                 Probe(memory.content, self.embeddings.query(memory.content)),
                 self.scope_of(memory),
@@ -681,8 +669,6 @@ class MemoryStore:
     def _by_cosine(
         self, probe: Probe, scope: Scope, k: int, among: Collection[str] | None = None
     ) -> list[SearchResult]:
-        with self.ledger.reading() as reader:
-            self.embeddings.check(reader)
         if among is None:
             [near] = self.index.nearest([Query(probe.vector, scope, k)])
         else:
@@ -696,7 +682,6 @@ class MemoryStore:
         self, probe: Probe, scope: Scope, k: int, among: Collection[str] | None
     ) -> list[SearchResult]:
         with self.ledger.reading() as reader:
-            self.embeddings.check(reader)
             words = word_scores(reader, probe.text, scope)
         wanted = k + SPARE if among is None else sys.maxsize
         best = self.index.best(Query(probe.vector, scope, wanted), words)
@@ -809,6 +794,11 @@ def reworded(memory: Memory, content: str, version_id: str) -> Survivor:
     """Return a Survivor that changes the text of `memory` to `content` and keeps the memory's id.
 
     A retired memory with the id `version_id` gets the former text.
+
+    >>> cat = store.new_memory("Mia has a cat.", user="Mia")
+    >>> survivor = reworded(cat, "Mia has two cats.", new_memory_id())
+    >>> survivor.memory.id == cat.id, survivor.memory.content, survivor.version.content
+    (True, 'Mia has two cats.', 'Mia has a cat.')
 
     Raises: InputError if the new text is empty or too long.
     """

@@ -27,7 +27,13 @@ Holds = Literal["newer", "older", "both"]
 
 
 class Suspect(NamedTuple):
-    """Two live memories of one scope; `older` may be outdated by `newer`."""
+    """Two live memories of one scope; `older` may be outdated by `newer`.
+
+    >>> old = memories.remember("Liv lives in Porto.", user="Liv").memory
+    >>> new = memories.remember("Liv lives in Faro.", user="Liv").memory
+    >>> [(pair.older.content, pair.newer.content) for pair in suspects(store, "Liv")]
+    [('Liv lives in Porto.', 'Liv lives in Faro.')]
+    """
 
     older: Memory
     newer: Memory
@@ -38,6 +44,11 @@ def suspects(store: MemoryStore, user: str | None = None) -> list[Suspect]:
 
     `user`: only this user's memories; None means those of all users. Pairs that a person called
     distinct are left out.
+
+    >>> old = memories.remember("Max lives in Porto.", user="Max").memory
+    >>> new = memories.remember("Max moved to Faro.", user="Max").memory
+    >>> len(suspects(store, "Max")), suspects(store, "nobody")
+    (1, [])
     """
     scopes: dict[Scope, list[Memory]] = {}
     for memory in store.memories():
@@ -74,6 +85,12 @@ def answer(store: MemoryStore, pair: Suspect, holds: Holds, *, force: bool = Fal
     """Record a person's answer about a pair: which memory holds now, or that both do.
 
     `force`: as in `supersede`.
+
+    >>> old = memories.remember("Ned lives in Porto.", user="Ned").memory
+    >>> new = memories.remember("Ned lives in Faro.", user="Ned").memory
+    >>> outcome = answer(store, Suspect(old, new), "newer")
+    >>> outcome.action.value, [memory.content for memory in memories.list(user="Ned")]
+    ('supersede', ['Ned lives in Faro.'])
 
     Raises: MemoryNotFound; InputError as `supersede`.
     """
@@ -171,7 +188,13 @@ def check_superseding(store: MemoryStore, older: Memory, newer: Memory, *, force
 def superseding(
     older: Memory, newer: Memory, reason: str, model: str | None, condition: Condition
 ) -> Decision:
-    """Return the decision that `newer` supersedes `older`."""
+    """Return the decision that `newer` supersedes `older`.
+
+    >>> old, new = store.new_memory("Mia lives in Porto."), store.new_memory("Mia lives in Faro.")
+    >>> decision = superseding(old, new, "moved", None, Condition())
+    >>> decision.action.value, decision.retired == (old.id,)
+    ('supersede', True)
+    """
     return Decision(
         Action.SUPERSEDE,
         reason,

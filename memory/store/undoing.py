@@ -28,6 +28,12 @@ def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
 
     `target` is the number of a decision or the name of a run.
 
+    >>> older = memories.remember("Olu rows.", user="Olu")
+    >>> newer = memories.remember("Olu rows!", user="Olu")
+    >>> with store.ledger.reading() as reader:
+    ...     [record.action.value for record in plan_undo(reader, newer.number)]
+    ['replace']
+
     Raises: CannotUndo if there is nothing to undo, if a later decision builds on one of the
     decisions, or if a member was forgotten.
     """

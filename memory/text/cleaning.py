@@ -38,6 +38,9 @@ def clean(text: str) -> str:
 
     Control characters are removed, except tabs and line breaks. White space is removed at both
     ends. A lone surrogate becomes U+FFFD.
+
+    >>> clean("  Mia\\x00 rows.\\n")
+    'Mia rows.'
     """
     return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)).strip()
 
@@ -47,6 +50,9 @@ def normalise(text: str) -> str:
 
     NFKC and casefold are applied, but codes such as aB3x keep their case, and "10²" becomes "10^2".
     A final full stop or exclamation mark is removed, but not a question mark.
+
+    >>> normalise("Mia rows!"), normalise("Does Mia row?"), normalise("The code is aB3x.")
+    ('mia rows', 'does mia row?', 'the code is aB3x')
     """
     text = _compatible(text)
     pieces = _CODE.split(text) if _DIGIT.search(text) else [text]  # every second one is a code
@@ -155,6 +161,9 @@ def text_key(text: str) -> str:
     """Return the key of a text and of its vector: 32 hexadecimal digits.
 
     Texts with equal `identity` have equal keys.
+
+    >>> text_key("Mia rows.") == text_key("mia rows"), text_key("Mia rows") == text_key("Mia rows?")
+    (True, False)
     """
     return hashlib.sha256(identity(text).encode()).hexdigest()[:32]
 
@@ -163,23 +172,38 @@ def visible(text: str) -> str:
     """Return the text without characters that are invisible or change the writing direction.
 
     Zero-width joiners stay within emoji and between letters of scripts that need them.
+
+    >>> visible("Mia\\u200b rows\\u202e.")
+    'Mia rows.'
     """
     return text if text.isascii() else _JOINER.sub("", _UNSEEN.sub("", text))
 
 
 def one_line(text: str) -> str:
-    """Return the `visible` text on one line: each run of white space becomes one space."""
+    """Return the `visible` text on one line: each run of white space becomes one space.
+
+    >>> one_line("Mia\\n  rows.")
+    'Mia rows.'
+    """
     return " ".join(visible(text).split())
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the text on one line, cut after `most` characters, with "..." if it was cut."""
+    """Return the text on one line, cut after `most` characters, with "..." if it was cut.
+
+    >>> shortened("Mia has a tabby cat.", 10)
+    'Mia has a...'
+    """
     line = one_line(text)
     return line if len(line) <= most else line[:most].rstrip() + "..."
 
 
 def clean_json(value: JsonValue) -> JsonValue:
-    """Return a JSON value without control characters in its strings and keys."""
+    """Return a JSON value without control characters in its strings and keys.
+
+    >>> clean_json({"name": ["Mia\\x07", 3]})
+    {'name': ['Mia', 3]}
+    """
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", _CONTROL.sub("", value))
     if isinstance(value, list):
@@ -203,15 +227,27 @@ _SENTENCE_END = re.compile(
 
 
 def has_cjk(text: str) -> bool:
-    """Return whether the text has a Japanese or Chinese character (kana or Han)."""
+    """Return whether the text has a Japanese or Chinese character (kana or Han).
+
+    >>> has_cjk("Mia likes 寿司."), has_cjk("Mia likes sushi.")
+    (True, False)
+    """
     return not text.isascii() and _CJK.search(text) is not None
 
 
 def is_japanese(text: str) -> bool:
-    """Return whether the text has kana, which only Japanese uses."""
+    """Return whether the text has kana, which only Japanese uses.
+
+    >>> is_japanese("ミアは猫が好き"), is_japanese("我喜欢猫")
+    (True, False)
+    """
     return not text.isascii() and _KANA.search(text) is not None
 
 
 def sentences(text: str) -> list[str]:
-    """Split a text of any script into sentences; each keeps its final punctuation mark."""
+    """Split a text of any script into sentences; each keeps its final punctuation mark.
+
+    >>> sentences("Mia rows. Dr. Who sails! ミアは漕ぐ。")
+    ['Mia rows.', 'Dr. Who sails!', 'ミアは漕ぐ。']
+    """
     return [sentence.strip() for sentence in _SENTENCE_END.split(text.strip()) if sentence.strip()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 
-from memory.boundary import guarded
+from memory.text.boundary import guarded
 from memory.text.period import Grain, Period, Role
 from memory.text.time_finder import periods
 from memory.text.times import code_of

@@ -22,6 +22,10 @@ def with_numbers_joined(tokens: Sequence[Token]) -> list[Token]:
     """Return the tokens with each number, date, time and amount in a standard form and order.
 
     "twenty one" becomes one token 21, "$5" becomes 5 and dollar, "3 May" becomes May and day 3.
+
+    >>> from memory.text import tokens
+    >>> [token.key for token in with_numbers_joined(tokens("It cost $5 on 3 May."))]
+    ['it', 'cost', '5', 'dollar', 'on', 'may', 'day 3', '']
     """
     joined: list[Token] = []
     position = 0

@@ -15,7 +15,13 @@ TABLES_VERSION = 1
 
 
 class Grain(IntEnum):
-    """How wide a period is, finest first."""
+    """The width of a period, finest first.
+
+    >>> from memory.text import periods
+    >>> said, texts = datetime(2026, 1, 20), ("She left yesterday.", "She left last week.")
+    >>> [periods(text, said)[0].grain.name for text in texts]
+    ['DAY', 'WEEK']
+    """
 
     HOUR = 0
     PART = 1
@@ -28,7 +34,13 @@ class Grain(IntEnum):
 
 
 class Role(StrEnum):
-    """What happens within a period."""
+    """The part of a fact that happens within a period.
+
+    >>> from memory.text import periods
+    >>> said, texts = datetime(2026, 1, 20), ("She left in May.", "She has rowed for 3 years.")
+    >>> [periods(text, said)[0].role.value for text in texts]
+    ['at', 'start']
+    """
 
     AT = "at"
     """The fact: "yesterday", "in June"."""
@@ -48,6 +60,11 @@ class Period(NamedTuple):
 
     `after` is the first day after the period. Both dates are None if the words alone count: the
     time of saying is unknown, or the words count from another event.
+
+    >>> from memory.text import periods
+    >>> [week] = periods("Mia was ill last week.", datetime(2026, 1, 20))
+    >>> week.words, str(week.first), str(week.after)
+    ('last week', '2026-01-12', '2026-01-19')
     """
 
     words: str
@@ -167,7 +184,12 @@ def dated_key(key: str, when: str) -> str:
 
 
 def text_of(key: str) -> str:
-    """Return the `text_key` in a `dated_key`."""
+    """Return the `text_key` in a `dated_key`.
+
+    >>> from memory.text import text_key
+    >>> text_of(store.new_memory("Mia left yesterday.").dated_key) == text_key("mia left yesterday")
+    True
+    """
     return key[:TEXT_KEY_LENGTH]
 
 

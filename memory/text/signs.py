@@ -57,6 +57,9 @@ def unified(text: str) -> str:
     """Return the text with its signs and codes encoded as words, and its numbers in one spelling.
 
     Words in a text that is all in capitals become lower case.
+
+    >>> unified("MIA ROWS"), unified("C++").isalpha()
+    ('mia rows', True)
     """
     if text.isascii() and not _UNUSUAL(text):
         return text.lower() if text.isupper() else text

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
-from memory.boundary import guarded
+from memory.text.boundary import guarded
 from memory.text.period import Grain, Period, Role
 from memory.text.times import row_of
 from memory.text.times.spans import (

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from memory.boundary import guarded
+from memory.text.boundary import guarded
 from memory.text.cleaning import is_japanese, normalise
 from memory.text.languages import with_all_languages
 from memory.text.signs import decoded, unified
@@ -47,6 +47,9 @@ class Kind:
     as "thousand". TURNING: a word that changes the whole statement, such as "might". GOVERNING: a
     preposition. PARTICLE: a Japanese particle. PERSON: a pronoun. FILLER: a word that may be left
     out. STOP: punctuation.
+
+    >>> [token.key for token in tokens("Mia might row to Rome.") if token.kind is Kind.CONTENT]
+    ['mia', 'row', 'rome']
     """
 
     CONTENT = "content"
@@ -62,6 +65,12 @@ class Kind:
 
 
 class Token(NamedTuple):
+    """A word, number or sign of a text; `key` is its dictionary form, or "" for a sign.
+
+    >>> [(token.key, token.past) for token in tokens("Mia rowed cats.")]
+    [('mia', False), ('row', True), ('cat', False), ('', False)]
+    """
+
     key: str
     """The form for comparison, equal for all forms and synonyms of a word; "" for punctuation."""
     kind: str
@@ -76,6 +85,11 @@ STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNIN
 
 
 def is_name(token: Token) -> bool:
+    """Return whether a token looks like a name.
+
+    >>> [is_name(token) for token in tokens("Mia rows.")]
+    [True, False, False]
+    """
     return token.kind is Kind.CONTENT and token.surface[:1].isupper()
 
 
@@ -95,6 +109,11 @@ _APPENDED = re.compile(r"'(?:s|ll|d|ve|re|m)?$")
 
 
 def tokens(text: str) -> list[Token]:
+    """Return the words and numbers of a text, with their dictionary forms, in order.
+
+    >>> [token.key for token in tokens("Mia has two cats.")]
+    ['mia', 'have', '2', 'cat', '']
+    """
     if len(text) > _LONG:  # one call of a pattern holds all threads
         cut = text.rfind(" ", _LONG // 2, _LONG) + 1 or _LONG
         return tokens(text[:cut]) + tokens(text[cut:])
@@ -129,7 +148,11 @@ _STOP = Token("", Kind.STOP, "")
 
 
 def word_token(word: str) -> Token:
-    """Make a token from one word of a script that puts spaces between words."""
+    """Make a token from one word of a script that puts spaces between words.
+
+    >>> word_token("cats").key
+    'cat'
+    """
     if word.isupper() and len(word) > 1 and "." not in word:
         unit = None if word in _NOT_IN_CAPITALS else UNITS.get(word.lower())
         return Token(unit or (word if len(word) <= _SHORT else word.lower()), Kind.CONTENT, word)
@@ -298,7 +321,11 @@ def _han_characters(run: str) -> Iterator[Token]:
 
 
 def han_value(digits: str) -> str:
-    """Return the value of a number in Han numerals as decimal digits: "21" for 二十一."""
+    """Return the value of a number in Han numerals as decimal digits: "21" for 二十一.
+
+    >>> han_value("二十一")
+    '21'
+    """
     if all(digit in _HAN_DIGITS for digit in digits):
         return "".join(str(_HAN_DIGITS[digit]) for digit in digits).lstrip("0") or "0"
     total, part, digit = 0, 0, 0
@@ -397,6 +424,9 @@ def search_terms(text: str) -> list[str]:
     """Return the terms under which keyword search finds a text, each as often as it occurs.
 
     The ledger stores them, so a change of this function needs a migration that computes them again.
+
+    >>> search_terms("Mia's cats sleep, and a cat eats.")
+    ['mia', 'cat', 'sleep', 'cat', 'eat']
     """
     found = [token.key.lower() for token in tokens(text) if token.kind in _TELLING]
     if text.isascii():
@@ -419,6 +449,9 @@ def telling_words(text: str, user: str | None = None) -> tuple[str, ...]:
 
     The words of the user's name and reporting verbs such as "say" are left out, because most of the
     user's memories have them.
+
+    >>> telling_words("Mia says that she has two cats.", "Mia")
+    ('have', '2', 'cat')
     """
     known = _REPORTING | {token.key for name in _WORDS(user or "") for token in tokens(name)}
     words = (token.key for token in tokens(text) if token.kind in _TELLING)
@@ -444,6 +477,9 @@ def wordings(question: str, user: str | None) -> tuple[str, ...]:
     """Return the queries for a question: one, or two if it says "I" and the user is known.
 
     The second begins with the name, as in "Mia What do I eat?", because memories name the user.
+
+    >>> wordings("What do I eat?", "Mia"), wordings("What does Ben eat?", "Mia")
+    (('What do I eat?', 'Mia What do I eat?'), ('What does Ben eat?',))
     """
     asks_of_self = user is not None and tells_of_self(question)
     return (question, f"{user} {question}") if asks_of_self else (question,)
@@ -454,6 +490,9 @@ def tells_of_self(text: str, *, in_english: bool = True) -> bool:
     """Return whether a text has a word such as "I" or "my", in five languages.
 
     `in_english`: whether English words count.
+
+    >>> tells_of_self("What do I eat?"), tells_of_self("What does Mia eat?")
+    (True, False)
     """
     known = _SELF | _SELF_ENGLISH if in_english else _SELF
     return bool(_SELF_JAPANESE(text)) or not known.isdisjoint(_WORDS(text.lower()))

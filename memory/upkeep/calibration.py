@@ -1,26 +1,38 @@
-"""The computations of calibration: choose pairs to ask about, count answers, fit the scale.
+"""Calibration: ask a model or a person how pairs of similar memories of a store relate.
 
-The scale is the curve that turns a cosine into a similarity. Its anchor is the cosine that counts
-as a similarity of 0.90. Pairs are counted in bands, which are ranges of cosine.
+The pairs are sorted into bands, which are ranges of cosine. The answers suggest a scale of
+similarity, and an upper threshold.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import json
+import math
+import os
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import pairwise, zip_longest
-from math import sqrt
+from itertools import chain, combinations, zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from memory.coverage import compare_memories
-from memory.models import LOWER, NEAR_COPY, Memory, Scale
-from memory.text import has_cjk, text_key
+from memory.coverage import compare_memories, covers, differs
+from memory.errors import InputError
+from memory.ledger import DecisionRecord
+from memory.models import COMPARED, LOWER, NEAR_COPY, LanguageModel, Memory, Question, Scale, Scope
+from memory.runtime import Progress, read_bounded, side_by_side
+from memory.search import candidate_pairs, similarity
+from memory.store import MemoryStore
+from memory.text import has_cjk, identity, text_key, text_of
 
 EDGES = (
     0.40, 0.50, 0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95, 0.97, 0.98, 0.99, 1.0,
@@ -28,7 +40,13 @@ EDGES = (
 """The bounds of the bands. A band includes its lower bound; the highest also includes 1.0."""
 _FEW = 12  # the fewest answers from which an anchor or a threshold is computed
 _FIRST = 3  # pairs of each band that are asked about before any others
-_AROUND = 0.05  # the cosine distance from an anchor within which answers are its evidence
+_SAYS = {
+    "y": "same", "yes": "same", "m": "merge", "merge": "merge", "n": "apart", "no": "apart",
+}  # fmt: skip
+_SKIPS = frozenset({"s", "skip", ""})
+_HELP = "please answer y (the same), m (worth merging), n (neither), s (skip) or q (quit)"
+_ROUND = 10  # pairs to ask about before the answers are used to choose the next ones
+_MOST_BYTES = 64_000_000  # the largest file of answers that is read: some 300,000 answers
 
 
 class Answer(StrEnum):
@@ -69,6 +87,107 @@ class AlikePair:
         return has_cjk(self.older.content) or has_cjk(self.newer.content)
 
 
+# --- the answers so far ---------------------------------------------------------------------------
+
+
+class CalibrationLog:
+    """A file of answers about pairs of memories. Each calibration appends to it.
+
+    `by`: a model's name, or "person". `add` writes answers under this name, and `read` returns only
+    answers with this name.
+    """
+
+    def __init__(self, path: Path, by: str) -> None:
+        self._path = path
+        self._by = by
+
+    def read(self) -> dict[str, Answer]:
+        """Return a dict from `AlikePair.key` to the latest answer; {} if there is no file.
+
+        Raises: InputError if the file cannot be read, or a line of it is not an answer.
+        """
+        if not self._path.exists():
+            return {}
+        answers: dict[str, Answer] = {}
+        try:
+            text = read_bounded(self._path, _MOST_BYTES).decode("utf-8", "replace")
+        except OSError as exc:
+            raise InputError(self._path, f"cannot be read: {exc.strerror}") from exc
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                values = json.loads(line)
+                by, key, answer = values["by"], values["pair"], Answer(values["answer"])
+            except (ValueError, TypeError, KeyError) as exc:
+                raise InputError(
+                    self._path, "this line is not an answer", "fix or remove this line", number
+                ) from exc
+            if by == self._by:
+                answers[key] = answer
+        return answers
+
+    def add(self, key: str, answer: Answer) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(self._path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"pair": key, "answer": answer, "by": self._by}) + "\n")
+
+
+def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
+    """Return the pairs that people decided on in reviews, and the latest answer about each pair.
+
+    The answers are a dict from `AlikePair.key` to the answer. The answer is SAME if one memory of
+    the pair, or a third existing memory, was kept for both. It is MERGE if a new memory replaced
+    both, and APART if the person called the two distinct. Undone decisions, forgotten texts and
+    pairs of equal texts are left out.
+    """
+    with store.ledger.reading() as reader:
+        answered = [pair for record in reader.decisions.by_person() for pair in _answered(record)]
+        memories = [memory for older, newer, _ in answered for memory in (older, newer)]
+        vectors = reader.vectors.of(text_key(memory.content) for memory in memories)
+    pairs: dict[str, AlikePair] = {}
+    answers: dict[str, Answer] = {}
+    for older, newer, answer in answered:
+        a, b = (vectors.get(text_key(memory.content)) for memory in (older, newer))
+        if a is not None and b is not None:
+            pair = AlikePair(older, newer, float(similarity(a, b)))
+            pairs[pair.key] = pair
+            answers[pair.key] = answer
+    return list(pairs.values()), answers
+
+
+def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
+    rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
+    apart = {frozenset(map(text_of, known.pair[1:])) for known in record.verdicts}
+    members = [row for name in record.members if (row := rows.get(name)) is not None]
+    for a, b in combinations(members, 2):
+        keys = frozenset((a["text_key"], b["text_key"]))
+        answer = Answer.APART if keys in apart else _joined(record, a["id"], b["id"])
+        if answer is not None and len(keys) == 2:
+            yield _memory(a), _memory(b), answer
+
+
+def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
+    """Return how a decision joined the memories with the ids `a` and `b`.
+
+    SAME: one of the two, or a third existing memory, was kept for both. MERGE: a new memory
+    replaced both. None: the decision did not join the two.
+    """
+    joined = (
+        Answer.SAME if survivor in record.members else Answer.MERGE
+        for survivor, retired in record.survivors
+        if {a, b} <= {survivor, *retired}
+    )
+    return next(joined, None)
+
+
+def _memory(row: Mapping[str, Any]) -> Memory:
+    return Memory.model_validate_json(
+        json.dumps({name: row[name] for name in ("id", "content", "user", "timestamp")})
+    )
+
+
 # --- which pairs to ask about ---------------------------------------------------------------------
 
 
@@ -102,177 +221,167 @@ def _ranked(
     left = [pair for pair in pairs if pair.key not in answers and pair.key not in passed_over]
     left.sort(key=lambda pair: hashlib.sha256(pair.key.encode()).digest())  # any fixed order
     first: list[AlikePair] = []
-    for band, answered in zip(_by_band(left), _by_band(asked), strict=True):
+    for band, answered in zip(by_band(left), by_band(asked), strict=True):
         band.sort(key=lambda pair: pair.cosine >= NEAR_COPY and not pair.covered)
         first += band[: max(0, _FIRST - len(answered))]
-    anchor = fit_anchor(asked, answers).anchor or LOWER
+    anchor = fit_anchor(asked, answers) or LOWER
     drawn = {pair.key for pair in first}
     rest = [pair for pair in left if pair.key not in drawn]
     return first + sorted(rest, key=lambda pair: abs(pair.cosine - anchor))
 
 
-# --- counting answers -----------------------------------------------------------------------------
-
-
-def wilson(hits: int, of: int) -> tuple[float, float]:
-    """Return the 95 % Wilson score interval of the share `hits` / `of`; (0, 1) if `of` is 0.
-
-    E. B. Wilson (1927), Probable inference, the law of succession, and statistical inference,
-    Journal of the American Statistical Association 22. The centre and the half width are (p + z²/2n
-    ± z sqrt(p(1 - p)/n + z²/4n²)) / (1 + z²/n).
-    """
-    if of == 0:
-        return 0.0, 1.0
-    z = 1.959964  # the normal quantile of a two-sided 95 % interval
-    share, spread = hits / of, z * z / of
-    centre = (share + spread / 2) / (1 + spread)
-    half = z * sqrt(share * (1 - share) / of + spread / (4 * of)) / (1 + spread)
-    low, high = max(0.0, centre - half), min(1.0, centre + half)
-    return (0.0 if hits == 0 else low), (1.0 if hits == of else high)
-
-
-@dataclass(frozen=True)
-class Counted:
-    """The number of answers of each kind about a set of pairs."""
-
-    same: int = 0
-    merge: int = 0
-    apart: int = 0
-
-    def __add__(self, other: Counted) -> Counted:
-        return Counted(self.same + other.same, self.merge + other.merge, self.apart + other.apart)
-
-    @property
-    def asked(self) -> int:
-        return self.same + self.merge + self.apart
-
-    @property
-    def worth(self) -> int:
-        """The number of answers SAME or MERGE; such pairs are worth a model call."""
-        return self.same + self.merge
-
-    def share(self, hits: int) -> float | None:
-        return hits / self.asked if self.asked else None
-
-    def interval(self, hits: int) -> tuple[float, float]:
-        return wilson(hits, self.asked)
-
-
-@dataclass(frozen=True)
-class Band:
-    """Counts of the pairs with a cosine from `low` up to `high`, and of the answers about them.
-
-    `pairs` is the number of all these pairs, and `every` counts the answers about them.
-    `covered_pairs` is the number of those pairs in which one text covers the other, and `covered`
-    counts the answers about these. If `low` is below 0.95, both of these counts are 0.
-    """
-
-    low: float
-    high: float
-    pairs: int
-    covered_pairs: int
-    every: Counted
-    covered: Counted
-
-
-def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Band]:
-    """Sort the pairs into bands, and count the answers of each band; the lowest band comes first.
-
-    `answers`: the answers by `AlikePair.key`. Pairs below the lowest band are left out.
-    """
-    bands = []
-    for (low, high), members in zip(pairwise(EDGES), _by_band(pairs), strict=True):
-        covered = [pair for pair in members if low >= NEAR_COPY and pair.covered]
-        bands.append(
-            Band(
-                low,
-                high,
-                pairs=len(members),
-                covered_pairs=len(covered),
-                every=_counted(members, answers),
-                covered=_counted(covered, answers),
-            )
-        )
-    return bands
-
-
-def _by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
-    bands: list[list[AlikePair]] = [[] for _ in pairwise(EDGES)]
+def by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
+    """Return the pairs of each band, the lowest band first, without pairs below that band."""
+    bands: list[list[AlikePair]] = [[] for _ in EDGES[1:]]
     for pair in pairs:
         if pair.cosine >= EDGES[0]:
             bands[min(bisect_right(EDGES, pair.cosine), len(bands)) - 1].append(pair)
     return bands
 
 
-def _counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counted:
-    given = [answers[pair.key] for pair in pairs if pair.key in answers]
-    return Counted(*(given.count(answer) for answer in Answer))
+def answers_about(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counter[Answer]:
+    """Return how often each answer was given about these pairs."""
+    return Counter(answers[pair.key] for pair in pairs if pair.key in answers)
 
 
-def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
-    """Return the pair (cost, gain) of each band, for asking a model about it and all higher bands.
+# --- asking ---------------------------------------------------------------------------------------
 
-    `bands`: all bands, the lowest first. `memories`: the number of live memories. The cost is the
-    number of questions for every 1,000 memories; covered pairs need no question. The gain is the
-    expected number of pairs with the answer SAME or MERGE. The gain is None if this or a higher
-    band has pairs but no answers.
+
+def pairs_of(store: MemoryStore, nearest: int = COMPARED) -> list[AlikePair]:
+    """Return pairs of similar live memories.
+
+    Each text is paired with the most similar texts of its scope: with up to `nearest` texts, each
+    with a cosine of at least 0.40. If several memories of a scope have the same text, only the
+    oldest is taken.
     """
-    costs: list[tuple[float, float | None]] = []
-    for position in range(len(bands)):
-        above = [band for band in bands[position:] if band.pairs]
-        questions = 1_000 * sum(band.pairs - band.covered_pairs for band in above)
-        shares = [(band.pairs, band.every.share(band.every.worth)) for band in above]
-        known = [pairs * share for pairs, share in shares if share is not None]
-        hits = sum(known) if len(known) == len(shares) else None
-        costs.append((questions / max(1, memories), hits))
-    return costs
+    snapshot = store.snapshot()
+    scopes: dict[Scope, dict[str, Memory]] = {}
+    for row in snapshot.rows:
+        if row.text_key in snapshot.vectors:
+            texts = scopes.setdefault(store.scope_of(row.memory), {})
+            texts.setdefault(row.text_key, row.memory)
+    pairs: list[AlikePair] = []
+    for texts in scopes.values():
+        memories = list(texts.values())  # oldest first, so that i is the older
+        matrix = snapshot.vectors.of(list(texts))
+        near = candidate_pairs(matrix, math.inf, nearest, EDGES[0]).nearest
+        pairs += [
+            AlikePair(memories[i], memories[j], float(cosine))
+            for i, j, cosine in zip(near.i, near.j, near.similarity, strict=True)
+        ]
+    return pairs
+
+
+def _in_rounds(
+    pairs: Sequence[AlikePair], log: CalibrationLog, left: int
+) -> Iterator[list[AlikePair]]:
+    """Yield batches of pairs that have no answer, at most `left` pairs in all.
+
+    Log the answers to a batch before you take the next batch: all answers so far decide which pairs
+    are in the next batch.
+    """
+    offered: set[str] = set()
+    while batch := most_informative(pairs, log.read(), min(_ROUND, left), offered):
+        offered |= {pair.key for pair in batch}
+        left -= len(batch)
+        yield batch
+
+
+def still_open(pairs: Sequence[AlikePair], log: CalibrationLog, questions: int) -> int:
+    """Return how many more answers are needed until `questions` of the pairs have an answer.
+
+    If there are fewer than `questions` pairs, return the number of pairs without an answer.
+    """
+    keys = {pair.key for pair in pairs}
+    return max(0, min(questions, len(keys)) - len(keys & log.read().keys()))
+
+
+def ask_model(
+    pairs: Sequence[AlikePair],
+    model: LanguageModel,
+    log: CalibrationLog,
+    questions: int,
+    at_once: int,
+    tell: Progress,
+) -> None:
+    """Ask a model about the most informative pairs, log each answer, and close the model.
+
+    `questions`: stop when the log has answers about this number of `pairs`. `at_once`: at most this
+    many questions are asked at the same time. `tell` is called with the number of questions asked
+    and the number of all questions to ask. Do not call this function in an event loop.
+
+    Raises: ModelError; answers that arrived before the error stay in the log.
+    """
+
+    async def ask(pair: AlikePair) -> None:
+        question = Question((pair.older, pair.newer), "calibration", pair.cosine)
+        merged = [part.text for part in (await model.judge(question)).parts[:1]]
+        log.add(pair.key, _answer(pair, merged[0]) if merged else Answer.APART)
+
+    async def ask_all() -> None:
+        done, total = 0, still_open(pairs, log, questions)
+        async with aclosing(model):
+            for batch in _in_rounds(pairs, log, total):
+                await side_by_side(ask, batch, at_once)
+                done += len(batch)
+                tell(done, total)
+
+    asyncio.run(ask_all())
+
+
+def _answer(pair: AlikePair, merged: str) -> Answer:
+    texts = (pair.older.content, pair.newer.content)
+    same = any(identity(text) == identity(merged) or covers(text, merged) for text in texts)
+    return Answer.SAME if same else Answer.MERGE
+
+
+def ask_person(
+    pairs: Sequence[AlikePair],
+    log: CalibrationLog,
+    questions: int,
+    say: Callable[[str], None],
+    hear: Callable[[], str],
+) -> None:
+    """Show the most informative pairs to a person, and log the answers.
+
+    `questions`: stop after this many pairs. Pairs with an answer in the log count too, but are not
+    shown. `say` shows a text. `hear` returns the person's next line, or "" at the end of the
+    input.
+    """
+    total = still_open(pairs, log, questions)
+    offered = chain.from_iterable(_in_rounds(pairs, log, total))
+    for number, pair in enumerate(offered, start=1):
+        texts = [
+            f"  {memory.timestamp:%Y-%m-%d}  {memory.content}"
+            for memory in (pair.older, pair.newer)
+        ]
+        difference = differs(pair.older.content, pair.newer.content)
+        shown = f"  differs  {difference}" if difference else "  differs in wording alone"
+        say("\n".join([f"\n{number}/{total}  {pair.cosine:.3f}", *texts, shown]))
+        while (line := hear()) and (word := line.strip().lower()) not in {*_SAYS, *_SKIPS, "q"}:
+            say(_HELP)
+        if not line or word == "q":
+            return
+        if word in _SAYS:
+            log.add(pair.key, Answer(_SAYS[word]))
 
 
 # --- suggestions ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A fitted anchor, and the number of answers about pairs near the anchor.
-
-    `anchor` is the cosine at which half of the pairs have the answer SAME or MERGE; None if no
-    anchor could be fitted. `near` counts the answers about pairs whose cosine is at most 0.05 lower
-    or higher than the anchor.
-    """
-
-    anchor: float | None
-    near: Counted
-
-
-@dataclass(frozen=True)
-class Upper:
+class Upper(NamedTuple):
     """A suggested upper threshold.
 
     `threshold` is the lowest similarity at which a memory may replace another without asking a
-    model. It is 1 if no threshold was found at which enough replacements are right. It is None if
-    there are too few answers. `precision` is the estimated share of right replacements; None if
-    `threshold` is 1 or None. `counted` counts the answers about the pairs that reach the threshold.
+    model. It is 1 if no threshold was found at which enough replacements are right. `precision` is
+    the estimated share of right replacements; None if `threshold` is 1.
     """
 
-    threshold: float | None
+    threshold: float
     precision: float | None
-    counted: Counted
 
 
-@dataclass(frozen=True)
-class Suggestion:
-    """A suggested scale and upper threshold, and the evidence for them.
-
-    `scale` is None if no anchor could be fitted. `fits` has the fit for pairs without kana and Han,
-    then for pairs with them.
-    """
-
-    scale: Scale | None
-    fits: tuple[Fit, Fit]
-    upper: Upper
-
-
-def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit:
+def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> float | None:
     """Fit the cosine (the anchor) at which half of the answers are SAME or MERGE.
 
     `answers`: the answers by `AlikePair.key`. The anchor lies within the cosines of the pairs that
@@ -282,15 +391,13 @@ def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit
     asked = [pair for pair in pairs if pair.key in answers]
     cosines = np.array([pair.cosine for pair in asked])
     worth = np.array([answers[pair.key] is not Answer.APART for pair in asked], dtype=np.float64)
-    varies = len(asked) >= _FEW and worth.min() != worth.max()
-    crossing = _logistic_half(cosines, worth) if varies else None
+    if len(asked) < _FEW or worth.min() == worth.max():
+        return None
+    crossing = _logistic_half(cosines, worth)
     if crossing is None:
-        return Fit(None, Counted())
+        return None
     bounds = (float(cosines.min()), min(float(cosines.max()), NEAR_COPY - 0.01))
-    anchor = round(float(np.clip(crossing, *bounds)), 3)
-    return Fit(
-        anchor, _counted([pair for pair in asked if abs(pair.cosine - anchor) <= _AROUND], answers)
-    )
+    return round(float(np.clip(crossing, *bounds)), 3)
 
 
 def _logistic_half(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> float | None:
@@ -312,45 +419,27 @@ def _logistic_half(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> fl
     return None if weights[1] <= 0.0 else float(middle - spread * weights[0] / weights[1])
 
 
-def suggest(
-    pairs: Sequence[AlikePair],
-    answers: Mapping[str, Answer],
-    now: Scale,
-    wanted: float,
-    *,
-    guard: bool,
-) -> Suggestion:
-    """Return the scale and the upper threshold that the answers suggest.
+def suggest_scale(
+    pairs: Sequence[AlikePair], answers: Mapping[str, Answer], now: Scale
+) -> Scale | None:
+    """Return a copy of the scale `now` with fitted anchors; None if no anchor can be fitted.
 
-    `answers`: the answers by `AlikePair.key`. `now`: the store's present scale. `wanted` and
-    `guard` are as in `suggest_upper`.
+    `answers`: the answers by `AlikePair.key`. An anchor that cannot be fitted keeps its value in
+    `now`. The anchor for kana and Han is at least as high as the other anchor.
     """
     others, cjk = (
-        fit_anchor([pair for pair in pairs if pair.has_cjk is cjk], answers)
-        for cjk in (False, True)
+        fit_anchor([pair for pair in pairs if pair.has_cjk is wanted], answers)
+        for wanted in (False, True)
     )
-    return Suggestion(
-        suggest_scale(now, others, cjk),
-        (others, cjk),
-        suggest_upper(tally(pairs, answers), wanted, guard=guard),
-    )
-
-
-def suggest_scale(now: Scale, others: Fit, cjk: Fit) -> Scale | None:
-    """Return a copy of the scale `now` with the fitted anchors; None if no anchor could be fitted.
-
-    `cjk` is the fit for pairs with kana or Han, `others` the fit for all other pairs. An anchor
-    that could not be fitted keeps its value in `now`. The anchor for kana and Han is at least
-    as high as the other anchor.
-    """
-    if others.anchor is None and cjk.anchor is None:
+    if others is None and cjk is None:
         return None
-    anchor = now.anchor if others.anchor is None else others.anchor
-    kana_han = now.cjk_anchor if cjk.anchor is None else cjk.anchor
-    return Scale(anchor=anchor, anchor_kana_han=max(anchor, kana_han))
+    anchor = others or now.anchor
+    return Scale(anchor=anchor, anchor_kana_han=max(anchor, cjk or now.cjk_anchor))
 
 
-def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper:
+def suggest_upper(
+    pairs: Sequence[AlikePair], answers: Mapping[str, Answer], wanted: float, *, guard: bool
+) -> Upper | None:
     """Return the lowest upper threshold (0.95 or higher) at which enough replacements are right.
 
     If a pair of memories reaches the threshold, one memory replaces the other. If `guard` is true,
@@ -358,19 +447,46 @@ def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper
     the answer about the pair is SAME. At least the share `wanted` (0 to 1) of the replacements must
     be right. The share is estimated from the answers in each band, weighted by the band's number of
     pairs. The search goes from the highest band down. It ends where the share is too small, or
-    where a band has pairs but no answers.
+    where a band has pairs but no answers. None: there are too few answers.
     """
-    best = Upper(1.0, None, Counted())
-    pairs, right, known = 0, 0.0, Counted()
-    for band in reversed([band for band in bands if band.low >= NEAR_COPY]):
-        count, counted = (band.covered_pairs, band.covered) if guard else (band.pairs, band.every)
-        share = counted.share(counted.same)
-        if not count:
+    best = Upper(1.0, None)
+    count, right, asked = 0, 0.0, 0
+    for low, band in reversed(list(zip(EDGES, by_band(pairs), strict=False))):
+        members = [pair for pair in band if pair.covered] if guard and low >= NEAR_COPY else band
+        if low < NEAR_COPY or not members:
             continue
-        if share is None:
+        said = answers_about(members, answers)
+        if not said:
             break
-        pairs, right, known = pairs + count, right + count * share, known + counted
-        if right / pairs < wanted:
+        count, asked = count + len(members), asked + said.total()
+        right += len(members) * said[Answer.SAME] / said.total()
+        if right / count < wanted:
             break
-        best = Upper(band.low, right / pairs, known)
-    return best if known.asked >= _FEW else Upper(None, None, Counted())
+        best = Upper(low, right / count)
+    return best if asked >= _FEW else None
+
+
+def lines(scale: Scale | None, upper: Upper | None, wanted: float) -> Iterator[str]:
+    """Yield the suggested scale and thresholds as lines of config.yaml, with comments.
+
+    `wanted`: the share (0 to 1) that `suggest_upper` was called with.
+    """
+    if scale is None:
+        yield "# too few or too similar answers to say at which cosine half of the pairs match"
+    else:
+        yield "# at these cosines, half of the pairs are the same or worth merging:"
+    if upper is None:
+        yield "# too few answers about replacements without a model: the upper threshold stays"
+    elif upper.precision is None:
+        yield f"# no threshold is known at which {wanted:.0%} of replacements are right"
+    else:
+        yield f"# from {upper.threshold:.3g} on, {upper.precision:.1%} of replacements are right:"
+    if scale is None and upper is None:
+        return
+    yield "memory:"
+    if upper is not None:
+        yield f"  dedup_upper_threshold: {upper.threshold:.3g}"
+    yield f"  dedup_lower_threshold: {LOWER:.3g}"
+    if scale is not None:
+        yield "  embedding:"
+        yield f"    scale: {{anchor: {scale.anchor:.3g}, anchor_kana_han: {scale.cjk_anchor:.3g}}}"

@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 
-from memory.boundary import fails
 from memory.coverage import parse
 from memory.deduplicator import untrusted_readers
 from memory.errors import (
@@ -23,11 +22,10 @@ from memory.errors import (
     LedgerOutdated,
 )
 from memory.ledger import UPGRADE_COPIES, Ledger, Reader, Row, identity_hash, set_aside
-from memory.models import Vector
-from memory.protocols import Embedder
+from memory.models import Embedder, Vector
 from memory.runtime import replacing_alone, temporary_folder
 from memory.store import MemoryStore
-from memory.text import normalise, text_key
+from memory.text import fails, normalise, text_key
 
 _UNIT = 1e-3  # how far the length of a stored vector may differ from 1
 _AT_ONCE = 1_000  # texts in one call of the embedder

@@ -99,7 +99,7 @@ class ShownGroup:
 
 
 class ReviewProgress(NamedTuple):
-    """How many groups are answered, still to be answered (`left`), and postponed (`later`).
+    """The number of groups answered, still to be answered (`left`), and postponed (`later`).
 
     `last`: the number of this review's last answer that is not undone; None if there is none.
     """

@@ -15,8 +15,7 @@ from pydantic import Field
 
 from memory.deduplicator import FAITHFUL, TRIAL
 from memory.errors import ModelError
-from memory.models import Frozen, Memory, Question, Turn, Usage
-from memory.protocols import LanguageModel
+from memory.models import Frozen, LanguageModel, Memory, Question, Turn, Usage
 
 _START = datetime(2026, 3, 2, 18, 0, tzinfo=UTC)  # a Monday
 _MOST_WRONG = 1
@@ -77,7 +76,7 @@ _FACTS = (
 
 
 class ModelTrial(Frozen):
-    """What a model got right.
+    """The results of a model's trial.
 
     `accepted`: how many of the four wrong merges it accepted. `refused`: how many of the four
     faithful merges it refused. `pairs_found` of `pairs` of memories that state the same fact were

@@ -100,7 +100,7 @@ def test_how_near_a_proposed_pair_must_be_is_configured(
     embedder.place("b", 0.88, "a")
     save(agent, "a", "b")
     for distance, found in ((0.10, 0), (0.15, 1)):
-        stats = asyncio.run(ConsolidationEngine(distance).run(agent))
+        stats = asyncio.run(ConsolidationEngine().run(agent, merge_threshold=distance))
         assert len(stats.merge_candidates) == found
 
 

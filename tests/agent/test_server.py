@@ -639,7 +639,8 @@ def test_without_its_extra_the_server_names_it_in_one_line(
     )  # fmt: skip
     assert run.returncode == 1
     assert run.stderr == (
-        "error: memory-dedup serve: mcp is not installed; pip install '.[agent]'\n"
+        "error: memory-dedup serve: mcp is not installed; pip install '.[agent]', "
+        "or outside a clone: pip install mcp starlette uvicorn\n"
     )
 
 

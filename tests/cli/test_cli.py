@@ -585,7 +585,7 @@ def test_a_write_back_that_was_cut_off_is_finished_by_the_same_command(
         say(["import", "--from-chroma", "boats"])
         back = ["write-back", "--to-chroma", "boats", "--yes"]
         with monkeypatch.context() as patched:
-            patched.setattr("memory.cli.write_back.progress", cut_off)
+            patched.setattr("memory.cli.other_stores.progress", cut_off)
             assert say(back).exit_code == 130
         assert collection.count() == 141
         done = " ".join(say(back).output.split())
@@ -842,15 +842,13 @@ def test_reembed_makes_the_same_vectors_again(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_chroma_server_that_is_not_there_is_one_warning_and_no_loss(
-    run: Run, tmp_path: Path
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "config.yaml").write_text(
-        "memory:\n  data_dir: data\n  chroma:\n    host: 127.0.0.1\n    port: 9\n"
-    )
+    monkeypatch.setenv("MEMORY_SEARCH_CHROMA_URL", "http://127.0.0.1:9")
     done = run("memory-dedup", "import", lines(tmp_path, *COPIES))
     warnings = [line for line in done.stderr.splitlines() if line.startswith("WARNING")]
     assert len(warnings) == 1
-    assert "memory.chroma.host" in warnings[0]
+    assert "memory.search.chroma_url" in warnings[0]
     assert len(exported(run)) == 4
 
 

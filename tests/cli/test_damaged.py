@@ -16,7 +16,7 @@ from tests.damage import damaged, whole_ledger
 
 COMMANDS = (
     "show ID", "export", "search boats", "stats", "audit", "audit --json", "history",
-    "history --json", "history ID", "runs", "changes", "doctor", "backup out.db",
+    "history --json", "history ID", "runs", "doctor", "backup out.db",
     "import new.jsonl", "retry", "dedup", "undo r1", "forget ID",
     "forget --user Mia --yes", "doctor --fix", "upgrade", "reembed", "calibrate --from-reviews",
     "apply report.json", "write-back new.jsonl --to-jsonl rows.jsonl --yes", "restore damaged.db",
@@ -90,7 +90,7 @@ def test_every_command_ends_in_one_line(whole: bytes, seed: int, folder: Path) -
         ("decisions", "before", '{"rows": {"mem_1": {"id"', "history"),
         ("decisions", "before", '{"rows": {}}', "history --json"),
         ("decisions", "before", '{"rows": {"a": {"ix": 1}}, "links": []}', "undo r1"),
-        ("decisions", "before", "7", "changes"),
+        ("decisions", "before", "7", "history"),
         ("decisions", "members", "boats", "runs"),
         ("decisions", "action", "nothing", "history ID"),
         ("decisions", "at", "yesterday", "show ID"),

@@ -64,6 +64,14 @@ def test_without_a_file_the_data_live_where_the_platform_keeps_them(
             ":2: memory.dedup_uper_threshold: unknown key; "
             "did you mean memory.dedup_upper_threshold?",
         ),
+        (
+            "memory:\n  chroma:\n    host: h\n",
+            ":2: memory.chroma: is no longer a key; set memory.search.chroma_url to",
+        ),
+        (
+            "llm:\n  timeout_s: 10\n  budget_s: 9\n",
+            ":3: llm.budget_s: is no longer a key; remove it; it is twice llm.timeout_s now",
+        ),
         ("memry:\n  data_dir: x\n", ":1: memry: unknown key; did you mean memory?"),
         (
             "memory:\n  dedup_upper_threshold: high\n",
@@ -83,7 +91,7 @@ def test_without_a_file_the_data_live_where_the_platform_keeps_them(
         ),
         ("memory:\n  data_dir: a\n  data_dir: b\n", ":3: memory.data_dir: is set twice"),
         ("memory: [\n", ":2: is not YAML"),
-        ("memory: &a\n  chroma: *a\n", ": refers to itself"),
+        ("memory: &a\n  search: *a\n", ": refers to itself"),
         ("api_key: secret\n", ":1: api_key: GEMINI_API_KEY does not belong in a file; set"),
         ("openai_key: secret\n", ":1: openai_key: OPENAI_API_KEY does not belong in a file; set"),
         ("- 1\n", ":1: must hold settings by name"),
@@ -112,7 +120,7 @@ def test_the_environment_overrides_single_keys(tmp_path: Path) -> None:
         "MEMORY_DEDUP_GUARD": "false",
         "MEMORY_DEDUP_UPPER_THRESHOLD": "0.97",
         "MEMORY_DEDUP_SCOPE": "[user, category]",
-        "MEMORY_CHROMA_HOST": "10.0.0.8",
+        "MEMORY_SEARCH_CHROMA_URL": "http://10.0.0.8",
         "MEMORY_LLM_MODEL": "1.5",
         "MEMORY_LIMIT": "somebody else's",
     }
@@ -120,20 +128,26 @@ def test_the_environment_overrides_single_keys(tmp_path: Path) -> None:
     assert config.memory.dedup_guard is False
     assert config.memory.dedup_upper_threshold == 0.97
     assert config.memory.dedup_scope == ("user", "category")
-    assert (config.memory.chroma.host, config.llm.model) == ("10.0.0.8", "1.5")
+    assert (config.memory.search.chroma_url, config.llm.model) == ("http://10.0.0.8", "1.5")
 
 
 def test_a_mistake_in_the_environment_names_the_variable() -> None:
-    with pytest.raises(ConfigError, match=r"^MEMORY_DEDUP_CANDIDATES: memory\.dedup_candidates"):
-        load_config(SHIPPED, {"MEMORY_DEDUP_CANDIDATES": "many"})
+    with pytest.raises(ConfigError, match=r"^MEMORY_LLM_CONCURRENCY: llm\.concurrency"):
+        load_config(SHIPPED, {"MEMORY_LLM_CONCURRENCY": "many"})
+
+
+def test_a_variable_of_an_earlier_version_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    load_config(SHIPPED, {"MEMORY_CHROMA_HOST": "h"})
+    (line,) = caplog.messages
+    assert line.startswith("MEMORY_CHROMA_HOST is no longer read: set memory.search.chroma_url")
 
 
 def test_settings_stand_above_the_environment_and_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, "memory: {dedup_guard: false}\nllm: {concurrency: 2}\n")
-    settings = {"llm_concurrency": 3, "chroma_host": "h", "memory": {"dedup_candidates": 7}}
+    settings = {"llm_concurrency": 3, "search_index": "p:h", "memory": {"extraction_wait": 7}}
     config = load_config(path, {"MEMORY_LLM_CONCURRENCY": "5"}, settings)
-    assert (config.llm.concurrency, config.memory.chroma.host) == (3, "h")
-    assert (config.memory.dedup_guard, config.memory.dedup_candidates) == (False, 7)
+    assert (config.llm.concurrency, config.memory.search.index) == (3, "p:h")
+    assert (config.memory.dedup_guard, config.memory.extraction_wait) == (False, 7)
     assert configured(config, {"llm_concurrency": 9}).llm.concurrency == 9
 
 

@@ -39,6 +39,9 @@ def test_a_server_is_not_used_until_the_file_is_named(here: Path) -> None:
     assert load_config(file, {}).llm.base_url == "http://10.0.0.8:8000/v1"
     own = {"MEMORY_LLM_BASE_URL": "http://127.0.0.1:1/v1"}
     assert load_config(None, own).llm.base_url == "http://127.0.0.1:1/v1"
+    written(here, "memory: {search: {chroma_url: 'https://chroma.example'}}")
+    with pytest.raises(UnnamedFile, match=r"keys to chroma\.example, but nobody"):
+        load_config(None, {})
 
 
 @pytest.mark.parametrize(

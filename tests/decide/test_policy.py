@@ -168,12 +168,6 @@ def test_after_a_failure_without_the_guard_the_newer_replaces(make_memory: MakeM
     assert (decision.action, decision.retired) == (Action.REPLACE, (old.id,))
 
 
-def test_keep_both_on_failure_never_retires(make_memory: MakeMemory) -> None:
-    rules = Rules(guard=False, on_merge_failure="keep_both")
-    decision = after_failure(ask(make_memory(SHORT), make_memory(LONG)), "down", rules)
-    assert (decision.action, decision.retired, decision.pending) == (Action.KEEP_BOTH, (), True)
-
-
 def test_a_merged_memory_names_the_turns_of_all_its_members(make_memory: MakeMemory) -> None:
     told = [
         {"conversation": "a", "turn": "3"},

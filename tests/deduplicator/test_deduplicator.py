@@ -501,11 +501,10 @@ def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
 @pytest.mark.usefixtures("close_pair")
 def test_an_empty_merge_is_a_failure(store: MemoryStore, make_memory: MakeMemory) -> None:
     empty = Verdict(parts=(MergeGroup(members=(0, 1), text=""),))
-    config = MemoryConfig(on_merge_failure="keep_both")
-    deduplicator = MemoryDeduplicator(store, ScriptedModel(empty), config=config)
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(empty))
     write(deduplicator, make_memory(CAT))
     write(deduplicator, make_memory(TABBY))
-    assert (live(store), store.counts().pending) == ({CAT, TABBY}, 1)
+    assert (live(store), store.counts().pending) == ({TABBY}, 1)
 
 
 @pytest.mark.usefixtures("close_pair")

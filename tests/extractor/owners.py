@@ -42,7 +42,7 @@ class SlowGemini:
 
 def settings(folder: Path, gemini: GeminiServer, **memory: Any) -> Config:
     kept = MemoryConfig(data_dir=str(folder), dedup_enabled=False, **memory)
-    config = Config(memory=kept, llm=LLMConfig(base_url=gemini.url, budget_s=20.0))
+    config = Config(memory=kept, llm=LLMConfig(base_url=gemini.url, timeout_s=10.0))
     return config.model_copy(update={"api_key": SecretStr("secret-key")})
 
 

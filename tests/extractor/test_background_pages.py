@@ -225,3 +225,26 @@ def test_an_imported_store_waits_for_a_batch(
     assert left == len(old) - (48 - DUE)
     forecast = MemoryDeduplicator(store, model).forecast()
     assert 2 <= forecast.calls <= 8
+
+
+def test_what_was_written_while_another_scope_was_read_is_read_too(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    """More than a page of memories may come while the model answers: none stays unread."""
+    model = Slow()
+    for n in range(DUE + 100):
+        embedder.place_at(told(n), [(n >> bit & 1) - 0.5 for bit in range(7)])
+
+    async def work(memory: ChatMemory) -> None:
+        for n in range(DUE + 100):
+            await memory.remember(told(n), user="Mia" if n < DUE else "Rex")
+        model.may_answer = True
+        await memory.settle()
+
+    chat(store, model, work, dedup_calls_per_hour=100)
+
+    with store.ledger.reading() as reader:
+        read = {text for _, text in reader.readings.all(model.name)}
+        assert [
+            row.memory.content for row in reader.memories.live() if row.dated_key not in read
+        ] == []

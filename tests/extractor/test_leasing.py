@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LeaseLost
 from memory.extractor.extractor import MemoryExtractor, leased
-from memory.ledger import Lease, Ledger
+from memory.ledger import AdaptiveBatchSize, Lease, Ledger
 from memory.models import Candidate, Extraction, Turn
-from memory.store import AdaptiveBatchSize, MemoryStore
+from memory.store import MemoryStore
 from tests.doubles import START, ScriptedModel
 
 MINE, THEIRS = Lease("c", "mine"), Lease("c", "theirs")

@@ -26,6 +26,7 @@ from memory.models import (
     Decision,
     Extraction,
     KeptCandidate,
+    LanguageModel,
     Memory,
     MergeGroup,
     MergeReading,
@@ -34,7 +35,6 @@ from memory.models import (
     Rereading,
     Verdict,
 )
-from memory.protocols import LanguageModel
 from memory.store import MemoryStore, forget_user
 from memory.text import text_key
 from tests.conftest import MakeMemory

@@ -14,7 +14,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import tables as t
 from memory.ledger.ledger import Ledger, open_database
@@ -94,9 +93,7 @@ def test_no_statement_of_a_write_reads_a_whole_table(
 ) -> None:
     embedder.place("Mia has a cat.")
     embedder.place("Mia had a dog.", 0.92, "Mia has a cat.")
-    deduplicator = MemoryDeduplicator(
-        store, ScriptedModel(Verdict()), config=MemoryConfig(dedup_candidates=3)
-    )
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(Verdict()))
     asyncio.run(deduplicator.check_and_merge(make_memory("Jonas sails.", user="Jonas")))
     with heard() as statements:  # once in a process all vectors may be read
         for text in ("Mia has a cat.", "Mia had a dog."):

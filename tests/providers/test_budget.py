@@ -30,7 +30,9 @@ def test_several_questions_share_it() -> None:
         budget = Budget(0.5, clock)
         for _ in range(3):
             assert await budget.wait_for(clock.answer, 0.2) == "answered"
-        with pytest.raises(ModelUnavailable, match=r"no answer within 0\.5 s; see llm\.budget_s"):
+        with pytest.raises(
+            ModelUnavailable, match=r"no answer within 0\.5 s; raise llm\.timeout_s"
+        ):
             await budget.wait_for(clock.answer, 0.0)
 
     asyncio.run(ask())

@@ -17,12 +17,12 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from memory.boundary import guarded
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
 from memory.models import Extraction, MergeGroup, Usage, Verdict
 from memory.providers import GuardedModel
 from memory.store import MemoryStore
+from memory.text import guarded
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 

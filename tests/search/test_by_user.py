@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from memory.errors import IndexFault
 from memory.ledger import Ledger
-from memory.models import Memory, Scope, Vector, new_memory_id
-from memory.protocols import Query
+from memory.models import Memory, Query, Scope, Vector, new_memory_id
 from memory.search.by_user import (
     EVERYBODY,
     LiveVectors,

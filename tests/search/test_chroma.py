@@ -16,7 +16,7 @@ import pytest
 from memory.errors import IndexFault, InputError
 from memory.interchange import ChromaStore
 from memory.ledger import Ledger
-from memory.protocols import Query
+from memory.models import Query
 from memory.search import ChromaServer, EmbeddedChroma, ServedChroma
 from memory.search.chroma_client import ChromaProcess, alone_at
 from memory.search.follower import Follower
@@ -178,7 +178,7 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(
 
 def test_a_server_that_is_not_there_is_a_fault_with_a_remedy() -> None:
     server = ChromaServer("127.0.0.1", 9, False, "t", "d", {})
-    with pytest.raises(IndexFault, match=r"check memory\.chroma\.host"):
+    with pytest.raises(IndexFault, match=r"check memory\.search\.chroma_url"):
         ServedChroma(server, "0")
 
 

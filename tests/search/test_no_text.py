@@ -23,8 +23,7 @@ from memory import Config, Memory
 from memory.assembly import open_store
 from memory.config import MemoryConfig
 from memory.ledger import Ledger
-from memory.models import new_memory_id
-from memory.protocols import Query
+from memory.models import Query, new_memory_id
 from memory.search import EmbeddedChroma
 from memory.search.follower import Follower
 from memory.store import MemoryStore

@@ -12,8 +12,7 @@ import pytest
 from memory.assembly import open_store
 from memory.config import Config, MemoryConfig, SearchConfig
 from memory.ledger import Ledger
-from memory.models import Memory, Scope, new_memory_id
-from memory.protocols import Query
+from memory.models import Memory, Query, Scope, new_memory_id
 from memory.search.follower import Follower
 from memory.search.router import SearchRouter
 from memory.store import MemoryStore

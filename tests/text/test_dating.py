@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 from datetime import datetime
 
 import pytest
@@ -97,10 +95,3 @@ def test_clear_words_become_dates_in_english_and_japanese(text: str, written: st
 )  # fmt: skip
 def test_all_others_stay_as_they_are(text: str) -> None:
     assert with_dates(text, TUESDAY) == text
-
-
-@pytest.mark.parametrize("module", ["dating", "period", "time_finder"])
-def test_the_examples_in_the_docstrings_run(module: str) -> None:
-    found = doctest.testmod(importlib.import_module(f"memory.text.{module}"))
-    assert found.attempted > 0
-    assert found.failed == 0

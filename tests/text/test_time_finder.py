@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.boundary import fails
+from memory.text import fails
 from memory.text.dating import written
 from memory.text.period import Grain, Period, Role
 from memory.text.time_finder import periods

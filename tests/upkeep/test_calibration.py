@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -13,21 +12,19 @@ from memory.upkeep.calibration import (
     EDGES,
     AlikePair,
     Answer,
-    Band,
-    Counted,
-    Fit,
+    Upper,
+    answers_about,
+    by_band,
     fit_anchor,
     most_informative,
-    prices,
-    suggest,
     suggest_scale,
     suggest_upper,
-    tally,
 )
 from tests.conftest import MakeMemory
 
 NOW = Scale(anchor=0.70, anchor_kana_han=0.88)
 SAME, MERGE, APART = Answer
+Answers = dict[str, Answer]
 
 
 def pairs(make_memory: MakeMemory, *cosines: float) -> list[AlikePair]:
@@ -51,14 +48,23 @@ def judged(made: Sequence[AlikePair], crossing: float, seed: int = 7) -> dict[st
     }
 
 
-def near_copies(*said: tuple[int, int]) -> list[Band]:
-    """Bands of 10 pairs each from 0.95 on, with (asked, the same)."""
-    edges = [edge for edge in pairwise(EDGES) if edge[0] >= 0.95]
-    return [
-        Band(low, high, 10, 10, counted, counted)
-        for (low, high), (asked, same) in zip(edges, said, strict=True)
-        for counted in [Counted(same=same, apart=asked - same)]
-    ]
+@pytest.fixture
+def near_copies(make_memory: MakeMemory) -> Callable[..., tuple[list[AlikePair], Answers]]:
+    """Return twenty covered pairs of each band from 0.95 on, of which some are (asked, same)."""
+
+    def made(*said: tuple[int, int]) -> tuple[list[AlikePair], Answers]:
+        lows = [low for low in EDGES[:-1] if low >= 0.95]
+        found, answers = list[AlikePair](), Answers()
+        made = iter(pairs(make_memory, *[low for low in lows for _ in range(20)]))
+        for asked, same in said:
+            band = [next(made) for _ in range(20)]
+            found += band
+            answers |= {
+                pair.key: SAME if n < same else APART for n, pair in enumerate(band[:asked])
+            }
+        return found, answers
+
+    return made
 
 
 # --- what is asked ------------------------------------------------------------------------------
@@ -70,14 +76,13 @@ def test_a_few_of_every_band_are_asked_first_and_the_same_ones_every_time(
     made = pairs(make_memory, *np.linspace(0.4, 1.0, 200).tolist())
     first = most_informative(made, {}, 60)
     assert most_informative(made[::-1], {}, 60) == first
-    counts = [band.every.asked for band in tally(made, {pair.key: SAME for pair in first})]
-    assert min(counts) >= 3
+    assert min(map(len, by_band(first))) >= 3
 
 
 def test_after_that_the_pairs_around_the_anchor_are_asked(make_memory: MakeMemory) -> None:
     made = pairs(make_memory, *np.linspace(0.4, 0.89, 300).tolist())
     answers = {pair.key: SAME if pair.cosine > 0.66 else APART for pair in made[::3]}
-    known = fit_anchor(made, answers).anchor
+    known = fit_anchor(made, answers)
     assert known is not None
     assert known == pytest.approx(0.66, abs=0.02)
     asked = most_informative(made, answers, 10)
@@ -115,34 +120,14 @@ def test_nothing_is_asked_twice_and_nothing_that_was_passed_over(make_memory: Ma
 
 def test_a_band_begins_at_its_own_edge(make_memory: MakeMemory) -> None:
     made = pairs(make_memory, 0.95, 0.949999, 1.0, 0.399999)
-    counted = {(b.low, b.high): b.pairs for b in tally(made, {})}
-    assert counted[0.95, 0.97] == counted[0.90, 0.95] == counted[0.99, 1.0] == 1
-    assert sum(counted.values()) == 3
+    counted = {low: len(band) for low, band in zip(EDGES, by_band(made), strict=False) if band}
+    assert counted == {0.90: 1, 0.95: 1, 0.99: 1}
 
 
-def test_answers_are_counted_for_all_and_for_those_that_are_covered(
-    make_memory: MakeMemory,
-) -> None:
-    [covered] = pairs(make_memory, 0.96)
-    differs = AlikePair(make_memory("Mia has 2 cats."), make_memory("Mia has 3 cats."), 0.96)
-    said = {covered.key: SAME, differs.key: APART}
-    [found] = [b for b in tally([covered, differs], said) if b.pairs]
-    assert (found.every, found.covered) == (Counted(same=1, apart=1), Counted(same=1))
-    assert found.every.interval(1)[0] < 0.5 < found.every.interval(1)[1]
-
-
-def test_pairs_worth_asking_are_the_same_or_worth_merging() -> None:
-    said = Counted(same=2, merge=3, apart=5)
-    assert (said.asked, said.worth, said.share(said.worth)) == (10, 5, 0.5)
-    assert Counted().share(0) is None
-
-
-def test_a_price_counts_everything_above_and_what_is_replaced_unasked_costs_nothing() -> None:
-    low = Band(0.70, 0.75, 20, 0, Counted(same=1, merge=1, apart=2), Counted())
-    high = Band(0.95, 0.97, 10, 4, Counted(same=4), Counted(same=2))
-    unknown = Band(0.65, 0.70, 30, 0, Counted(), Counted())
-    found = prices([unknown, low, high], 500)
-    assert found == [(112.0, None), (52.0, 20.0), (12.0, 10.0)]
+def test_only_answers_about_the_given_pairs_are_counted(make_memory: MakeMemory) -> None:
+    made = pairs(make_memory, 0.96, 0.97, 0.98)
+    said = {made[0].key: SAME, made[1].key: APART, "another": APART}
+    assert answers_about(made, said) == {SAME: 1, APART: 1}
 
 
 def test_a_key_does_not_depend_on_the_order_and_holds_no_text(make_memory: MakeMemory) -> None:
@@ -159,55 +144,46 @@ def test_the_anchor_is_where_every_second_pair_is_worth_asking(
     make_memory: MakeMemory, crossing: float
 ) -> None:
     made = pairs(make_memory, *np.linspace(0.4, 0.99, 800).tolist())
-    fit = fit_anchor(made, judged(made, crossing))
-    assert fit.anchor == pytest.approx(crossing, abs=0.02)
-    low, high = fit.near.interval(fit.near.worth)
-    assert low < 0.5 < high
+    assert fit_anchor(made, judged(made, crossing)) == pytest.approx(crossing, abs=0.02)
 
 
 def test_sides_that_part_cleanly_are_parted_between_them(make_memory: MakeMemory) -> None:
     made = pairs(make_memory, *np.linspace(0.5, 0.9, 40).tolist())
     said = {pair.key: SAME if pair.cosine > 0.7 else APART for pair in made}
-    assert fit_anchor(made, said).anchor == pytest.approx(0.7, abs=0.02)
+    assert fit_anchor(made, said) == pytest.approx(0.7, abs=0.02)
 
 
 @pytest.mark.parametrize("answer", Answer)
 def test_answers_that_are_all_the_same_fit_nothing(make_memory: MakeMemory, answer: Answer) -> None:
     made = pairs(make_memory, *np.linspace(0.5, 0.9, 40).tolist())
     said = {pair.key: answer for pair in made}
-    assert fit_anchor(made, said) == Fit(None, Counted())
+    assert fit_anchor(made, said) is None
 
 
 def test_few_answers_and_a_curve_that_falls_fit_nothing(make_memory: MakeMemory) -> None:
     made = pairs(make_memory, *np.linspace(0.5, 0.9, 40).tolist())
     falling = {pair.key: SAME if pair.cosine < 0.7 else APART for pair in made}
     few = {pair.key: SAME if pair.cosine > 0.7 else APART for pair in made[::8]}
-    assert fit_anchor(made, falling).anchor is fit_anchor(made, few).anchor is None
+    assert fit_anchor(made, falling) is fit_anchor(made, few) is None
 
 
 def test_an_anchor_stays_within_what_was_asked_and_below_a_near_copy(
     make_memory: MakeMemory,
 ) -> None:
     made = pairs(make_memory, *np.linspace(0.90, 0.999, 60).tolist())
-    anchor = fit_anchor(made, judged(made, 0.99)).anchor
+    anchor = fit_anchor(made, judged(made, 0.99))
     assert anchor is not None
     assert Scale(anchor=anchor).anchor < 0.95
 
 
-@pytest.mark.parametrize(
-    ("others", "kana_han", "expected"),
-    [
-        (0.75, 0.85, Scale(anchor=0.75, anchor_kana_han=0.85)),
-        (0.75, None, Scale(anchor=0.75, anchor_kana_han=0.88)),
-        (None, 0.85, Scale(anchor=0.70, anchor_kana_han=0.85)),
-        (0.90, None, Scale(anchor=0.90, anchor_kana_han=0.90)),
-        (None, None, None),
-    ],
-)
-def test_a_fitted_scale_replaces_the_present_one(
-    others: float | None, kana_han: float | None, expected: Scale | None
-) -> None:
-    assert suggest_scale(NOW, Fit(others, Counted()), Fit(kana_han, Counted())) == expected
+def test_an_anchor_that_cannot_be_fitted_stays(make_memory: MakeMemory) -> None:
+    made = pairs(make_memory, *np.linspace(0.5, 0.94, 60).tolist())
+    said = {pair.key: SAME if pair.cosine > 0.92 else APART for pair in made}
+    found = suggest_scale(made, said, NOW)
+    assert found is not None
+    assert found.anchor == pytest.approx(0.92, abs=0.02)
+    assert found.cjk_anchor == max(found.anchor, 0.88)
+    assert suggest_scale(made, {}, NOW) is None
 
 
 def test_kana_and_han_are_fitted_by_themselves(make_memory: MakeMemory) -> None:
@@ -218,7 +194,7 @@ def test_kana_and_han_are_fitted_by_themselves(make_memory: MakeMemory) -> None:
     ]
     said = {pair.key: SAME if pair.cosine > 0.65 else APART for pair in latin}
     said |= {pair.key: MERGE if pair.cosine > 0.85 else APART for pair in japanese}
-    found = suggest([*latin, *japanese], said, NOW, 0.99, guard=True).scale
+    found = suggest_scale([*latin, *japanese], said, NOW)
     assert found is not None
     assert found.anchor == pytest.approx(0.65, abs=0.02)
     assert found.cjk_anchor == pytest.approx(0.85, abs=0.02)
@@ -242,22 +218,29 @@ def test_kana_and_han_are_fitted_by_themselves(make_memory: MakeMemory) -> None:
     ],
 )
 def test_the_upper_threshold_is_the_lowest_that_keeps_what_is_wanted(
-    said: list[tuple[int, int]], wanted: float, threshold: float | None, guard: bool
+    near_copies: Callable[..., tuple[list[AlikePair], Answers]],
+    said: list[tuple[int, int]],
+    wanted: float,
+    threshold: float | None,
+    guard: bool,
 ) -> None:
-    found = suggest_upper(near_copies(*said), wanted, guard=guard)
-    assert found.threshold == threshold
-    assert found.precision is None or found.precision >= wanted
+    found = suggest_upper(*near_copies(*said), wanted, guard=guard)
+    assert (found and found.threshold) == threshold
+    assert found is None or found.precision is None or found.precision >= wanted
 
 
-def test_what_is_worth_merging_is_not_right_to_replace() -> None:
-    merges = Counted(same=7, merge=7)
-    band = Band(0.95, 0.97, 10, 10, merges, merges)
-    assert suggest_upper([band], 0.9, guard=True).threshold == 1.0
+def test_what_is_worth_merging_is_not_right_to_replace(make_memory: MakeMemory) -> None:
+    made = pairs(make_memory, *[0.96] * 14)
+    said = {pair.key: MERGE if n % 2 else SAME for n, pair in enumerate(made)}
+    assert suggest_upper(made, said, 0.9, guard=True) == Upper(1.0, None)
 
 
-def test_with_the_guard_only_what_is_covered_counts() -> None:
-    covered = Counted(same=12)
-    only = Band(0.95, 1.0, 100, 20, Counted(same=12, apart=38), covered)
-    assert suggest_upper([only], 0.95, guard=True).threshold == 0.95
-    assert suggest_upper([only], 0.95, guard=True).counted == covered
-    assert suggest_upper([only], 0.95, guard=False).threshold == 1.0
+def test_with_the_guard_only_what_is_covered_counts(make_memory: MakeMemory) -> None:
+    covered = pairs(make_memory, *[0.96] * 12)
+    differ = [
+        AlikePair(make_memory(f"Mia has {n} dogs."), make_memory(f"Mia has {n + 1} dogs."), 0.96)
+        for n in range(20)
+    ]
+    said = {pair.key: SAME for pair in covered} | {pair.key: APART for pair in differ}
+    assert suggest_upper([*covered, *differ], said, 0.95, guard=True) == Upper(0.95, 1.0)
+    assert suggest_upper([*covered, *differ], said, 0.95, guard=False) == Upper(1.0, None)

@@ -78,6 +78,9 @@ def language_of(text: str) -> str:
     """Return the language of a text by its function words: ENGLISH, a key of `GRAMMARS`, or OTHER.
 
     JAPANESE is never returned; `parse` in `memory/coverage` recognises Japanese.
+
+    >>> language_of("Mia hat eine Katze."), language_of("Mia has a cat.")
+    ('German', 'English')
     """
     words = {word if word == "May" else word.casefold() for word in _WORDS(text)}
     for language, grammar in GRAMMARS.items():
@@ -88,14 +91,23 @@ def language_of(text: str) -> str:
 
 
 def may_be_english(text: str) -> bool:
-    """Return whether nothing in a short text shows that it is not English: "Mia runs 12 km."."""
+    """Return whether nothing in a short text shows that it is not English: "Mia runs 12 km.".
+
+    >>> may_be_english("Mia runs 12 km."), may_be_english("Mia läuft 12 km.")
+    (True, False)
+    """
     words = set(_WORDS(text.casefold()))
     others = (grammar.FUNCTION_WORDS for grammar in GRAMMARS.values())
     return text.isascii() and words.isdisjoint(_NOT_ENGLISH.union(*others))
 
 
 def grammar_of(text: str) -> Grammar | None:
-    """Return the word lists of the text's language; None if the language is not in `GRAMMARS`."""
+    """Return the word lists of the text's language; None if the language is not in `GRAMMARS`.
+
+    >>> grammar_of("Mia hat eine Katze.") is GRAMMARS["German"]
+    True
+    >>> grammar_of("Mia ha un gatto e un cane.")
+    """
     return GRAMMARS.get(language_of(text))
 
 

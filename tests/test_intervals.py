@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.upkeep.calibration import wilson
+from yardstick.score import wilson
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from memory.models import (
-    Extraction,
-    Memory,
-    ProposedMerge,
-    Question,
-    Reply,
-    Rereading,
-    Scope,
-    Turn,
-    Usage,
-    Vector,
-    Vectors,
-    Verdict,
-)
+from memory.models.conversation import Extraction, Reply, Turn
+from memory.models.decision import ProposedMerge, Question, Rereading, Usage, Verdict
+from memory.models.memory import Memory, Scope, Vector, Vectors
 
 Clock = Callable[[], datetime]
 """A function that returns the current time in UTC, with its time zone set."""
@@ -121,6 +110,11 @@ class Query(NamedTuple):
     """A search for the `k` live memories of a scope that are most similar to a vector.
 
     Results with a lower cosine than `min_cosine` may be left out.
+
+    >>> from memory.assembly import build_embedder
+    >>> [vector] = build_embedder(config).embed(["Mia has a cat."])
+    >>> Query(vector, Scope.of_user("Mia"), 5).min_cosine
+    -1.0
     """
 
     vector: Vector
@@ -135,6 +129,9 @@ class VectorIndex(Protocol):
     It stores each vector under the id of its memory. It never receives texts. The store updates the
     index from the ledger, and can rebuild the index at any time. Only one thread calls the index at
     a time. Each method raises IndexFault if it fails; the store then searches the ledger instead.
+
+    >>> store.index.name  # while exact search is enough
+    'exact search'
     """
 
     @property

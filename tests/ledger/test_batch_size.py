@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from memory.ledger import Ledger
+from memory.ledger import AdaptiveBatchSize, Ledger
 from memory.models import Memory
-from memory.store.batch_size import AdaptiveBatchSize
-from memory.store.store import MemoryStore
+from memory.store import MemoryStore
 from tests.doubles import PlacedEmbedder
 
 
