@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from memory import agent, assembly, decide, interchange, models, offline, review, upkeep
+from memory import agent, assembly, interchange, models, review, upkeep
 from memory.cli import (
     ConfigFile,
     Debug,
@@ -40,15 +40,13 @@ from memory.cli import (
     view,
 )
 from memory.errors import InputError, MemoryPipelineError, ModelError, WrongArgument
-from memory.runtime import in_thread, stop_event
+from memory.runtime import in_thread, read_objects, stop_event
 from memory.text import clean
 
 if TYPE_CHECKING:
+    from memory import ChatMemory, Config, LanguageModel, MemoryStore
     from memory.agent import WorkspaceMemorySync
-    from memory.config import Config
-    from memory.extractor import ChatMemory
-    from memory.models import ExtractionResult, LanguageModel, Memory, Outcome, Turn
-    from memory.store import MemoryStore
+    from memory.models import ExtractionResult, Memory, Outcome, Turn
 
 app = typer.Typer(
     name="memory-chat",
@@ -154,7 +152,7 @@ async def _deduplicate(
 ) -> None:
     before = None
     if report is not None:
-        before = decide.similarity_histogram(store.snapshot(), store.scope_of, store.scale)
+        before = assembly.similarity_histogram(store.snapshot(), store.scope_of, store.scale)
     with progress("deduplicating") as tell:
         deduplicator = assembly.build_deduplicator(store, settings, model)
         done = await deduplicator.deduplicate_all(
@@ -191,7 +189,7 @@ def _read_transcript(path: Path, settings: Config) -> list[Turn]:
 
 
 def _turns(path: Path, settings: Config) -> Iterator[Turn]:
-    for number, fields in interchange.read_objects(path):
+    for number, fields in read_objects(path):
         try:
             if isinstance(fields, ValueError):
                 raise fields
@@ -271,7 +269,7 @@ class Chat:
 
     def _greet(self) -> None:
         if self._tty:
-            keyless = isinstance(self._model, offline.OfflineModel)
+            keyless = self._model.name == models.OFFLINE
             note = " (offline: set GEMINI_API_KEY for a real conversation)" if keyless else ""
             _dim(f"{self._model.name}{note}. {_HELP}")
 

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from memory.interchange import read_objects, to_turn
+from memory.interchange import to_turn
 from memory.models import Turn
 from memory.offline import OfflineModel
+from memory.runtime import read_objects
 
 AT_ONCE = 10
 """How many turns of a conversation the model gets in one call, as in the extractor."""

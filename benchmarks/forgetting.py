@@ -1,7 +1,7 @@
 """Measure how long it takes to forget a user or a memory, and how much memory it needs.
 
     python -m benchmarks.forgetting [8000 16000 100000]
-    python -m benchmarks.forgetting --one 130000
+    python -m benchmarks.forgetting --one 130000 [--turns 1300]
 
 Made-up memories (`benchmarks/made_up.py`) of one user are imported as they are. Every tenth is then
 reworded, so that it has a retired wording; every hundredth belongs to an episode; and as many turns
@@ -10,7 +10,7 @@ the first transaction until the log is scrubbed. `held` is the longest time for 
 transaction kept others from writing. `rest` is the process's resident memory when the store is
 open, and `more` is how far the peak lies above it.
 
-`--one` forgets 19 memories of such a store, in which 20 turns wait, one by one. Meanwhile another
+`--one` forgets 19 memories of such a store one by one, while `--turns` turns wait. Another
 process writes to the ledger without a pause; `waited` is the longest time that one of its writes
 took.
 """
@@ -66,10 +66,10 @@ class ForgotOne:
     waited_alone_ms: float
 
 
-def measure_one(count: int) -> ForgotOne:
+def measure_one(count: int, turns: int) -> ForgotOne:
     with tempfile.TemporaryDirectory(prefix="forgetting-") as name:
         folder = Path(name)
-        fill(folder, count, turns=20)
+        fill(folder, count, turns=turns)
         with open_store(config_of(folder), TimedEmbedder()) as store:
             names = [memory.id for memory in islice(store.memories(), 7, count, count // 20)][:20]
             assert store.forget(names.pop()).erased  # what the filling left in gaps
@@ -202,13 +202,14 @@ def main() -> None:
     asked.add_argument("counts", nargs="*", type=int, default=[8_000, 16_000, 100_000])
     asked.add_argument("--in", dest="folder", type=Path, help="forget there, in this process")
     asked.add_argument("--one", type=int, help="forget single memories of a store of this size")
+    asked.add_argument("--turns", type=int, default=20, help="with --one: how many turns wait")
     asked.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     given = asked.parse_args()
     if given.write is not None:
         print(write(given.write))
         return
     if given.one is not None:
-        print(measure_one(given.one))
+        print(measure_one(given.one, given.turns))
         return
     if given.folder is not None:
         sys.stdout.write(json.dumps(asdict(forget(given.folder))))

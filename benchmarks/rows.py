@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from memory.errors import InputError
-from memory.interchange import read_objects
+from memory.runtime import read_objects
 
 Row = dict[str, Any]
 

@@ -1,9 +1,10 @@
-"""Count the statements, docstrings and modules of each room of `memory/`.
+"""Count the statements, docstrings and modules of each room of `memory/`, and who imports whom.
 
     python -m benchmarks.size [--at REVISION] [--json]
 
 A statement is a node of Python's syntax tree (`ast.stmt`). A docstring and an import are one
-statement each, so the layout of the code and its comments do not count.
+statement each, so the layout of the code and its comments do not count. A pair of rooms counts if
+one of them imports the other. Names of `memory` itself, such as `memory.Config`, are no room's.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import ast
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parent.parent
@@ -25,14 +26,17 @@ def main() -> None:
     parser.add_argument("--at", metavar="REVISION", help="count an earlier commit of this project")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    rooms = by_room(committed(args.at) if args.at else on_disk())
+    modules = list(committed(args.at) if args.at else on_disk())
+    rooms = by_room(iter(modules))
     rooms["all"] = sum(rooms.values(), Counter())
+    pairs = imports_between(modules)
     if args.json:
-        print(json.dumps(rooms))
+        print(json.dumps({**rooms, "pairs": sorted(pairs)}))
         return
     print(f"{'room':14}" + "".join(f"{kind:>12}" for kind in COUNTED))
     for room, counts in rooms.items():
         print(f"{room:14}" + "".join(f"{counts[kind]:12,}" for kind in COUNTED))
+    print(f"pairs of rooms of which one imports the other: {len(pairs)}")
 
 
 def on_disk() -> Iterator[tuple[str, str]]:
@@ -55,6 +59,20 @@ def by_room(modules: Iterator[tuple[str, str]]) -> dict[str, Counter[str]]:
         parts = PurePosixPath(path).parts
         rooms.setdefault(parts[1] if len(parts) > 2 else "(flat)", Counter()).update(sizes(source))
     return rooms
+
+
+def imports_between(modules: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the pairs of rooms (importing, imported); a module in `memory/` is a room, too."""
+    room_of = {path: PurePosixPath(path).with_suffix("").parts[1] for path, _ in modules}
+    rooms = set(room_of.values()) - {"__init__", "__main__"}
+    found = set[tuple[str, str]]()
+    for path, source in modules:
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and node.module == "memory":
+                found |= {(room_of[path], alias.name) for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and f"{node.module}".startswith("memory."):
+                found.add((room_of[path], f"{node.module}".split(".")[1]))
+    return {(one, other) for one, other in found if one != other and {one, other} <= rooms}
 
 
 def sizes(source: str) -> Counter[str]:

@@ -17,7 +17,7 @@ import pytest
 
 from memory import ChatMemory, Embedder, Turn, open_chat_memory
 from memory.assembly import build_deduplicator, build_extractor, open_store
-from memory.config import MemoryConfig, configured
+from memory.config import MemoryConfig, load_config
 from memory.decide import checked
 from memory.deduplicator import TRIAL, Judging, MemoryDeduplicator
 from memory.errors import ConfigError, EmbedderMismatch, EmbeddingError
@@ -218,7 +218,7 @@ def test_vectors_of_another_class_are_not_compared(tmp_path: Path) -> None:
     class Another(SmallestEmbedder, Embedder):
         """It inherits the default fingerprint, for a type checker's sake."""
 
-    config = configured(None, {"data_dir": str(tmp_path)})
+    config = load_config(None, settings={"data_dir": str(tmp_path)})
     first: Any = SmallestEmbedder()
     with open_store(config, embedder=first) as store:
         store.add(Memory(content="Mia sails.", timestamp=START))
@@ -312,7 +312,7 @@ def test_a_page_size_that_is_no_number_of_memories_is_a_configuration_error(size
 
 
 def test_what_is_missing_is_named_with_the_page_that_shows_it(tmp_path: Path) -> None:
-    config = configured(None, {"data_dir": str(tmp_path)})
+    config = load_config(None, settings={"data_dir": str(tmp_path)})
     page = r"docs/own-models\.md"
     for own in ({"model": object()}, {"embedder": object()}):
         with pytest.raises(ConfigError, match=rf"has no (name, judge.*|embed); see {page}"):
@@ -394,7 +394,7 @@ def test_an_object_given_to_a_builder_is_guarded_as_everywhere(
         async def judge(self, _question: Question) -> Verdict:
             raise RuntimeError("out of memory")
 
-    config = configured(None, {"data_dir": str(tmp_path / "data")})
+    config = load_config(None, settings={"data_dir": str(tmp_path / "data")})
     texts = ["Mia has a tabby cat named Pip at home.", "Mia has a tabby cat named Pop at home."]
 
     async def check(store: MemoryStore) -> None:
@@ -416,7 +416,9 @@ def test_an_embedder_object_is_compared_by_its_own_cosine(
     tmp_path: Path, make_memory: MakeMemory
 ) -> None:
     """0.75 is far apart for it, though it is near for the default embedder."""
-    config = configured(None, {"data_dir": str(tmp_path / "data"), "llm_provider": "offline"})
+    config = load_config(
+        None, settings={"data_dir": str(tmp_path / "data"), "llm_provider": "offline"}
+    )
     embedder = PlacedEmbedder()
     embedder.place("Mia sings in a choir.")
     embedder.place("Mia sings in a choir on Mondays.", 0.75, "Mia sings in a choir.")
@@ -431,7 +433,7 @@ def test_an_embedder_object_is_compared_by_its_own_cosine(
 def test_thresholds_beside_a_key_mean_what_they_mean_in_a_configuration(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    config = configured(None, {"data_dir": str(tmp_path / "data")})
+    config = load_config(None, settings={"data_dir": str(tmp_path / "data")})
     with open_store(config) as store:
         assert store.scale != PLAIN
         MemoryDeduplicator(store, "key")

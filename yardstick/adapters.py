@@ -18,7 +18,7 @@ import numpy as np
 
 from memory import Config, Memory, MemoryStore, open_store
 from memory.assembly import build_deduplicator, build_model
-from memory.config import configured
+from memory.config import load_config
 from memory.coverage import Belief, verify
 from memory.providers import WordLlamaEmbedder
 from memory.text import normalise
@@ -51,7 +51,7 @@ class Store:
     def __init__(self, **settings: Any) -> None:
         self._folder = tempfile.TemporaryDirectory()
         settings = {"llm_provider": "offline", "data_dir": self._folder.name, **settings}
-        self._config = configured(Config(), settings)  # whatever config.yaml lies here
+        self._config = load_config(Config(), settings=settings)  # whatever config.yaml lies here
         self._store: MemoryStore = open_store(self._config)
         model = build_model(self._config)
         self._deduplicator = build_deduplicator(self._store, self._config, model)

@@ -26,9 +26,8 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from memory import ChatMemory, assembly
+from memory import ChatMemory, Config, assembly, load_config
 from memory.adapters.opening import LazyMemory, conversation_of
-from memory.config import Config, configured
 from memory.errors import InputError, MemoryNotFound
 from memory.models import Embedder, LanguageModel, Turn
 from memory.runtime import in_thread
@@ -68,7 +67,7 @@ class DedupMemoryService(BaseMemoryService):
         folder = unquote(parsed.netloc + parsed.path)
         if folder:
             settings["data_dir"] = str(Path(folder).absolute())
-        self._config = configured(config, settings)
+        self._config = load_config(config, settings=settings)
         self._model = model
         self._embedder = embedder
         self._most_found = most_found

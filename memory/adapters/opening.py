@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory import ChatMemory, assembly
-from memory.config import Config, configured
+from memory import ChatMemory, Config, assembly, load_config
 from memory.models import Embedder, LanguageModel
 from memory.runtime import in_thread
 
@@ -44,7 +43,7 @@ class LazyMemory:
         Raises: ConfigError; InputError if the configuration lets memories of different users be
         merged.
         """
-        config = configured(config, settings)
+        config = load_config(config, settings=settings)
         config.memory.check_users_apart("open the store without an adapter")
         return cls(partial(assembly.open_chat_memory, config, model=model, embedder=embedder))
 

@@ -6,13 +6,12 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from memory import MemoryStore
+from memory import Config, MemoryStore
 from memory.agent.consolidation import ConsolidationEngine
 from memory.agent.memory_store import AgentMemory, OnSaved
 from memory.agent.tools import AgentTools
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.assembly import Ledger
-from memory.config import Config
 
 _WORKSPACE = "workspace"
 

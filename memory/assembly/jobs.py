@@ -33,13 +33,21 @@ from memory.assembly.stores import (
     read_store,
 )
 from memory.assembly.wiring import build_deduplicator
-from memory.config import Config, configured
+from memory.config import Config, load_config
 from memory.decide import Order
 from memory.deduplicator import Audit, new_run
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.ledger import Counts
-from memory.models import OFFLINE, DeduplicationReport, LanguageModel, Memory, Usage, Vector
-from memory.runtime import Progress, in_thread
+from memory.models import (
+    OFFLINE,
+    DeduplicationReport,
+    LanguageModel,
+    Memory,
+    Progress,
+    Usage,
+    Vector,
+)
+from memory.runtime import in_thread
 from memory.store import MemoryStore, add_ended, utc_now
 
 
@@ -114,7 +122,7 @@ async def audit(
 
     Raises: ConfigError; InputError; LedgerError (LedgerMissing if there is no store).
     """
-    config = configured(config, settings)
+    config = load_config(config, settings=settings)
     with ExitStack() as opened:
         store, brought = await in_thread(opened.enter_context, open_to_audit(source, config))
         try:
@@ -203,7 +211,7 @@ async def import_memories(
 
     Raises: ConfigError, InputError, LedgerError.
     """
-    config = configured(config, settings).with_calls_per_run(max_calls)
+    config = load_config(config, settings=settings).with_calls_per_run(max_calls)
     if isinstance(source, Source):
         source = await in_thread(read_source, source, config)
     brought = source if isinstance(source, Brought) else Brought(list(source))
@@ -457,7 +465,7 @@ def write_back(
 
     Raises: ConfigError, InputError, LedgerError.
     """
-    planned = compare(target, configured(config, settings), across, embedder)
+    planned = compare(target, load_config(config, settings=settings), across, embedder)
     if planned.plan.changes and not approve(planned.plan):
         return WriteBackReport(planned.plan, notes=planned.notes)
     return planned.write(undo_file, on_progress)

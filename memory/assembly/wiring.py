@@ -15,7 +15,7 @@ from typing import Any
 
 from memory import deduplicator, extractor, ledger, offline, store, upkeep
 from memory.assembly.stores import build_model, guarded, open_store
-from memory.config import Config, configured
+from memory.config import Config, load_config
 from memory.errors import InputError, installed
 from memory.models import PERSON, Embedder, LanguageModel
 from memory.store import Asker
@@ -90,8 +90,10 @@ def build_review(
         store,
         rules,
         partial(planner.audit, 0, asker=Asker(PERSON)),
-        {judge.name: deduplicator.Judging(store, judge, rules) for judge in judges},
-        config.llm.budget_s,
+        {
+            judge.name: deduplicator.Judging(store, judge, rules).within(config.llm.budget_s)
+            for judge in judges
+        },
         build_answers(store, config),
         follow_undo,
         blind=blind,
@@ -150,7 +152,7 @@ def open_chat_memory(
 
     Raises: ConfigError; LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
-    config = configured(config, settings)
+    config = load_config(config, settings=settings)
     language = build_model(config, model)
     store = open_store(config, embedder=embedder)
 

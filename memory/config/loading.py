@@ -33,14 +33,15 @@ Override = tuple[KeyPath, str, Any]
 
 
 def load_config(
-    path: Path | None = None,
+    config: Config | Path | None = None,
     environ: Mapping[str, str] = os.environ,
     settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> Config:
     """Read the configuration from a file, environment variables and `settings`.
 
-    A variable wins over the file, and `settings` win over both. If `path` is None, ./config.yaml is
-    read if it belongs to this program.
+    `config`: the path of the file; None stands for ./config.yaml, if it belongs to this program. A
+    variable wins over the file, and `settings` win over both. In a configuration that was read
+    before, only `settings` replace values.
 
     `settings` has whole sections such as `llm`, or single keys. A single key is named like its
     variable, in lower case and without `MEMORY_`: `llm_model` for MEMORY_LLM_MODEL. Relative paths
@@ -48,11 +49,17 @@ def load_config(
 
     >>> load_config(settings={"llm_provider": "offline"}).llm.provider
     'offline'
+    >>> load_config(config, settings={"llm_concurrency": 2}).llm.concurrency
+    2
 
-    Raises: UnnamedFile if `path` is None, and ./config.yaml sets a server or a factory that nobody
-    has approved; ConfigError, which says what is wrong, where it was set, and what to do.
+    Raises: UnnamedFile if `config` is None, and ./config.yaml sets a server or a factory that
+    nobody has approved; ConfigError, which says what is wrong, where it was set, and what to do.
     """
-    named = path is not None
+    if isinstance(config, Config):
+        values = config.model_dump(exclude_unset=True)
+        changed = _with_overrides(values, {}, _from_settings(settings), None)
+        return changed.model_copy(update={name: getattr(config, name) for name in ACCESS})
+    path, named = config, config is not None
     own = _read(path) if path is not None else _read_if_ours(DEFAULT_FILE)
     if path is None and own is not None:
         path = DEFAULT_FILE
@@ -65,9 +72,9 @@ def load_config(
             f"set {ACCESS[name]} in the environment",
         )
     overrides = [*_from_environment(environ), *_from_settings(settings)]
-    config = _with_overrides(values, sources, overrides, path)
+    loaded = _with_overrides(values, sources, overrides, path)
     if path is not None and not named:
-        check_approved(path, config, sources)
+        check_approved(path, loaded, sources)
     gemini = environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY")
     openai = environ.get("OPENAI_API_KEY")
     access = {
@@ -75,26 +82,7 @@ def load_config(
         "openai_key": SecretStr(openai) if openai else None,
         "openai_url": environ.get("OPENAI_BASE_URL") or None,
     }
-    return _with_absolute_paths(config.model_copy(update=access), path)
-
-
-def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Config:
-    """Return `config` as a configuration, with some values replaced by those in `settings`.
-
-    `config`: a configuration, or the path of a file. From a path or None, `load_config` reads the
-    configuration, including the environment variables. None stands for ./config.yaml; this file is
-    ignored if it is missing or belongs to another program. `settings`: as in `load_config`.
-
-    >>> configured(config, {"llm_concurrency": 2}).llm.concurrency, config.llm.concurrency
-    (2, 8)
-
-    Raises: ConfigError if a file, a variable or a setting is wrong.
-    """
-    if not isinstance(config, Config):
-        return load_config(config, settings=settings)
-    values = config.model_dump(exclude_unset=True)
-    changed = _with_overrides(values, {}, _from_settings(settings), None)
-    return changed.model_copy(update={name: getattr(config, name) for name in ACCESS})
+    return _with_absolute_paths(loaded.model_copy(update=access), path)
 
 
 def _with_overrides(

@@ -17,6 +17,7 @@ from memory.models import (
     MAX_CONTENT,
     NEAR_COPY,
     PLAIN,
+    Cleaned,
     Frozen,
     Name,
     Price,
@@ -27,7 +28,6 @@ from memory.models import (
     as_tuple,
     scale_of,
 )
-from memory.text import clean
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 _is_factory = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*").fullmatch
@@ -307,7 +307,7 @@ class AgentConfig(Frozen):
     ('Mia', None)
     """
 
-    user: Annotated[str, AfterValidator(clean)] | None = None
+    user: Cleaned | None = None
     workspace_dir: str | None = None
     quiet_scaffolds: bool = False
 

@@ -19,13 +19,13 @@ from memory.models import (
     Floats,
     Ints,
     Memory,
+    Progress,
     Rules,
     Scale,
     Scope,
     SimilarityHistogram,
     Vectors,
 )
-from memory.runtime import Progress
 from memory.search import (
     CandidatePairs,
     OnShare,

@@ -32,12 +32,12 @@ from memory.models import (
     Ints,
     JustBelow,
     Memory,
+    Progress,
     Question,
     Rules,
     Scale,
     Scope,
 )
-from memory.runtime import Progress
 from memory.search import (
     CandidatePairs,
     Pairs,

@@ -60,6 +60,18 @@ class Part:
         return self.belief is Belief.REFUSED
 
     @property
+    def is_believed(self) -> bool:
+        return self.belief is Belief.BELIEVED
+
+    @property
+    def is_doubtful(self) -> bool:
+        return self.belief is Belief.DOUBTFUL
+
+    def refused(self, members: tuple[Memory, ...], why: str) -> Part:
+        """Return the refusal of this merge, as one of `members`."""
+        return Part(replace(self.merge, members=members), Belief.REFUSED, why)
+
+    @property
     def key(self) -> str:
         """A hash of the merged text and of the members' texts."""
         texts = sorted(member.dated_key for member in self.merge.members)

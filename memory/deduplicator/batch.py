@@ -21,10 +21,10 @@ from memory.decide import (
     first_groups,
     without_fallback,
 )
-from memory.deduplicator.judging import TRIAL, Judging
+from memory.deduplicator.judging import Judging
 from memory.deduplicator.page_reading import KeptApart, ScopeReading
 from memory.deduplicator.run_progress import OnEvent, RunProgress
-from memory.deduplicator.succession import SuccessionReading
+from memory.deduplicator.trial import TRIAL
 from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
@@ -33,12 +33,13 @@ from memory.models import (
     DeduplicationReport,
     Memory,
     Price,
+    Progress,
     Scope,
     Succession,
     Usage,
 )
 from memory.providers import Asking, Budget, CallBudget, estimated
-from memory.runtime import Progress, in_thread, in_thread_if_long, side_by_side, telemetry
+from memory.runtime import in_thread, in_thread_if_long, side_by_side, telemetry
 from memory.store import (
     Asker,
     Conflict,
@@ -86,7 +87,6 @@ class Batch:
         store: MemoryStore,
         asker: Asker,
         judging: Judging,
-        succession: SuccessionReading,
         settings: BatchSettings,
         calls: CallBudget,
         scope: Scope | None = None,
@@ -95,7 +95,6 @@ class Batch:
         self._scope = scope
         self._asker = asker
         self._judging = judging
-        self._succession = succession
         self._ended: list[Succession] = []
         self._settings = settings
         self._calls = calls
@@ -178,18 +177,7 @@ class Batch:
                 planned = await in_thread(self._planned, account, ())
                 forecast = planned.estimated
                 on_plan(planned)
-            while True:
-                if todo := account.undecided(plan):
-                    await self._settle_all(todo, account)
-                elif pages := account.unread(plan):
-                    await self._read_all(pages, account)
-                    again = AskedAgain(alone=pending_only)
-                else:
-                    break
-                account.rounds += 1
-                # Its answers cost nothing, so it need not wait for those to the first groups.
-                every_pair = self._asker.model == OFFLINE
-                plan = await self._plan(frozenset(account.apart), again, every_pair=every_pair)
+            plan = await self._rounds(account, plan, again)
             await in_thread(self._record, plan.alone)
             asked = await in_thread(self._asked, reopened, account)
             await in_thread(close_pending, self._store.ledger, asked)
@@ -211,6 +199,21 @@ class Batch:
                 "retries": told.retries,
             }
         )
+
+    async def _rounds(self, account: Account, plan: RoundPlan, again: AskedAgain) -> RoundPlan:
+        """Do what each plan has to do, until nothing is left; return the last plan."""
+        while True:
+            if todo := account.undecided(plan):
+                await self._settle_all(todo, account)
+            elif pages := account.unread(plan):
+                await self._read_all(pages, account)
+                again = AskedAgain(alone=again.alone)
+            else:
+                return plan
+            account.rounds += 1
+            # Its answers cost nothing, so it need not wait for those to the first groups.
+            every_pair = self._asker.model == OFFLINE
+            plan = await self._plan(frozenset(account.apart), again, every_pair=every_pair)
 
     def _reopened(self) -> list[DecisionRecord]:
         """Return pending decisions, whose questions this run asks again; undo them where possible.
@@ -315,7 +318,7 @@ class Batch:
         """Supersede what the answers of a round named as ended, if a second reading agrees."""
         ended, self._ended = self._ended, []
         asking = Asking(self._calls, Budget(self._settings.budget_s))
-        decisions = await self._succession.decided(ended, asking)
+        decisions = await self._judging.ended(ended, asking)
         account.usage += asking.usage
         for decision in decisions:
             done = await in_thread(self._store.apply, decision, run=account.run)
@@ -399,23 +402,19 @@ class Batch:
         condition = Condition(plan.snapshot.revision, self._asker.bound_by)
 
         async def apply(decision: Decision) -> Memory | None:
-            held = replace(condition, is_answer=bool(decision.survivors))
-            held_decision = replace(decision, condition=held)
-            done = await in_thread(self._store.apply, held_decision, run=account.run)
+            is_merge = decision.condition.revision is None  # not what a newer memory has ended
+            if is_merge:
+                held = replace(condition, is_answer=bool(decision.survivors))
+                decision = replace(decision, condition=held)
+            done = await in_thread(self._store.apply, decision, run=account.run)
             if isinstance(done, Conflict):
                 logger.info("left for the next round: %s", done.why)
                 return None
             await self._count([(GroupPlan(decision.members, None, None), decision)], account)
-            kept_apart.joined(decision)
-            last = max(arrival.get(member.id, 0) for member in decision.members)
-            arrival.update((one.memory.id, last) for one in decision.survivors)
-            return done.memory
-
-        async def end(decision: Decision) -> Memory | None:
-            done = await in_thread(self._store.apply, decision, run=account.run)
-            if isinstance(done, Conflict):
-                return None
-            await self._count([(GroupPlan(decision.members, None, None), decision)], account)
+            if is_merge:
+                kept_apart.joined(decision)
+                last = max(arrival.get(member.id, 0) for member in decision.members)
+                arrival.update((one.memory.id, last) for one in decision.survivors)
             return done.memory
 
         async def record(keys: set[str]) -> None:
@@ -432,8 +431,6 @@ class Batch:
             apart=kept_apart,
             similarity=plan.likeness.lowest,
             apply=apply,
-            succession=self._succession,
-            end=end,
             record=record,
             arrival=arrival,
             told=self._told,

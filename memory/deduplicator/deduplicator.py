@@ -23,7 +23,6 @@ from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.deduplicator.distributed import DistributedExecutor
 from memory.deduplicator.judging import QUOTED, Judging, NamedMerge, log_merges
 from memory.deduplicator.run_progress import OnEvent
-from memory.deduplicator.succession import SuccessionReading
 from memory.ledger import Lease
 from memory.models import (
     COMPARED,
@@ -39,6 +38,7 @@ from memory.models import (
     Memory,
     Outcome,
     Price,
+    Progress,
     Question,
     Scope,
     SearchResult,
@@ -47,7 +47,7 @@ from memory.models import (
     scale_of,
 )
 from memory.providers import Asking, Budget, CallBudget, completed, estimated
-from memory.runtime import Progress, in_thread, telemetry
+from memory.runtime import in_thread, telemetry
 from memory.store import (
     Arrivals,
     Asker,
@@ -154,7 +154,6 @@ class MemoryDeduplicator:
             plan = replace(plan, find_pairs=executor.find_pairs, plan_groups=executor.plan_groups)
         self._settings = BatchSettings(plan, concurrency, budget_s, price)
         self._judging = Judging(store, self._model, self._rules)
-        self._succession = SuccessionReading(store, self._judging)
         self._asker = Asker(self._model.name)
         self._nearby = Nearby(
             COMPARED if self._config.dedup_enabled else 0,
@@ -293,7 +292,7 @@ class MemoryDeduplicator:
         The new memories are stored by now, so nothing is lost if the model fails.
         """
         asking = Asking(calls, Budget(self._settings.budget_s))
-        decisions = await self._succession.decided(ended, asking)
+        decisions = await self._judging.ended(ended, asking)
         if not decisions:
             return list(outcomes)
         done = await in_thread(self._store.apply_all, decisions, run=run, lease=lease)
@@ -529,7 +528,7 @@ class MemoryDeduplicator:
         )
         settings = replace(self._settings, plan=plan)
         calls = self._calls(max_calls) if scope is None else self._hourly
-        return Batch(self._store, asker, self._judging, self._succession, settings, calls, scope)
+        return Batch(self._store, asker, self._judging, settings, calls, scope)
 
     def _calls(self, max_calls: int | None) -> CallBudget:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)

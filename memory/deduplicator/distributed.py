@@ -18,8 +18,7 @@ import numpy as np
 
 from memory.decide import Alike, Compared, GroupPlan, PairSearch, plan_groups
 from memory.ledger import Ledger, VectorTable
-from memory.models import Rules
-from memory.runtime import Progress
+from memory.models import Progress, Rules
 from memory.search import CandidatePairs, Pairs, in_order, joined, nearest_of
 
 logger = logging.getLogger(__name__)

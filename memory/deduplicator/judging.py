@@ -1,22 +1,17 @@
 """Ask a model which memories state the same fact, and check the merged texts in its answers.
 
 If the program cannot check a merged text, the model compares the text with the original memories in
-a second reading. A model is only trusted with second readings after a trial of thirteen test
-merges. Six texts are faithful to their memories. Each of the other seven has an error that is easy
-to miss: a changed value, a wrong person, a newer fact left out, an invention, or a newer memory
-that is said to end another one, of which something still holds.
+a second reading. A model is only trusted with second readings after a trial; see `trial`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
 
-from memory.coverage import Belief
 from memory.decide import (
     Apart,
     Part,
@@ -32,10 +27,18 @@ from memory.decide import (
     same_fact,
     successions,
 )
+from memory.deduplicator.trial import (
+    BY_WORDS,
+    MOST_WRONGLY_ACCEPTED,
+    PREFIX,
+    TRIAL,
+    accepted_wrongly,
+    described,
+)
 from memory.errors import CallsSpent, ModelError, ModelNotAsked
-from memory.ledger import Reader
 from memory.models import (
     MOST_READ,
+    PERSON,
     Action,
     Condition,
     Decision,
@@ -46,12 +49,12 @@ from memory.models import (
     ProposedMerge,
     Question,
     Refusal,
-    Rereading,
     Rules,
+    Succession,
     Usage,
     Verdict,
 )
-from memory.providers import Asking
+from memory.providers import Asking, Budget, CallBudget
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
 from memory.store import Asker, MemoryStore, Named, find_named, superseding
 from memory.text import shortened
@@ -59,12 +62,6 @@ from memory.text import shortened
 logger = logging.getLogger(__name__)
 
 QUOTED = 60
-_BY_WORDS = "it counts as having no second reading, and its merged texts are checked word by word"
-_PREFIX = "second_reading:3:"
-"""Prefix of the ledger's keys for results of trials; a model's name follows.
-
-Raise the number when the test merges change, so that every model is tried with the new ones.
-"""
 
 
 @dataclass(frozen=True)
@@ -101,6 +98,10 @@ class Judging:
         self._trusted: bool | None = None
         self._asks_again = False
         self._trying: OfEachLoop[asyncio.Lock] = OfEachLoop()
+
+    def within(self, seconds: float) -> Callable[[Question], Awaitable[Decision]]:
+        """Return a function that decides a question in eight calls and so many seconds."""
+        return lambda question: self.decide(question, Asking(CallBudget(8), Budget(seconds)))
 
     async def decide(self, question: Question, asking: Asking) -> Decision:
         """Ask the model and return its decision, or a fallback if it gives no usable answer.
@@ -176,7 +177,7 @@ class Judging:
                 joined.append(NamedMerge(conflict=named))
                 continue
             part = next(remaining)
-            if part.belief is Belief.DOUBTFUL:
+            if part.is_doubtful:
                 asked = self.model.name if asking.usage.calls else None
                 decision = left_open(named.members, problem, named.similarity, asked)
             else:
@@ -195,12 +196,12 @@ class Judging:
         asks about them again. It is not pending if `part.is_final` is true.
         """
         members = part.merge.members
-        if part.belief is Belief.BELIEVED and part.merge.ends and part.verified != "by words":
+        if part.is_believed and part.merge.ends and part.verified != "by words":
             reason = f"it holds no longer: {part.why}" if part.why else "it holds no longer"
             older, newer = members
             decision = superseding(older, newer, reason, self.model.name, Condition())
             return replace(decision, verified=part.verified)
-        if part.belief is Belief.BELIEVED:
+        if part.is_believed:
             return Decision(
                 Action.MERGE,
                 "; ".join(filter(None, (why or same_fact(part.why), part.reason))),
@@ -280,7 +281,7 @@ class Judging:
         self, parts: Sequence[Part], refused: Sequence[Part] = ()
     ) -> list[Part]:
         """Return the merges, those refused that a second reading has refused before."""
-        ids = {name for part in parts if part.belief is Belief.DOUBTFUL for name in part.ids}
+        ids = {name for part in parts if part.is_doubtful for name in part.ids}
         if not ids:
             return list(parts)
         before = [part.refusal for part in refused]
@@ -311,7 +312,7 @@ class Judging:
 
         Raises: ModelError.
         """
-        doubtful = [part for part in parts if part.belief is Belief.DOUBTFUL]
+        doubtful = [part for part in parts if part.is_doubtful]
         if not doubtful:
             return tuple(parts)
         if await self._is_trusted(asking):
@@ -326,7 +327,72 @@ class Judging:
                     for part in doubtful
                 ]
             )
-        return tuple(next(settled) if part.belief is Belief.DOUBTFUL else part for part in parts)
+        return tuple(next(settled) if part.is_doubtful else part for part in parts)
+
+    # --- what newer memories have ended ---
+
+    async def read_ended(self, named: Sequence[Succession], asking: Asking) -> list[Decision]:
+        """Read again what a model named as ended; return the decisions, the oldest memory's first.
+
+        A memory is superseded whole or not at all. If the newer one does not say all that still
+        holds, the model is asked once for a text that does, and this text is checked as a merge.
+        Apply the decisions in order. A memory that was merged meanwhile counts as the memory that
+        it became.
+
+        Raises: ModelError if the model gives no second reading.
+        """
+        parts, revision = await in_thread(self._ended_parts, named)
+        parts = await self.without_repeats(parts)
+        settled: list[Part] = []
+        for start in range(0, len(parts), MOST_READ):
+            settled += await self.settle(parts[start : start + MOST_READ], asking)
+        decisions = []
+        for part in await self.mended(settled, asking):
+            if part.is_refused:
+                part = replace(part, is_final=True)
+            decision = self.join(part, None)
+            bound_by = (PERSON,) if decision.survivors else None
+            decisions.append(replace(decision, condition=Condition(revision, bound_by)))
+        return decisions
+
+    async def ended(self, named: Sequence[Succession], asking: Asking) -> list[Decision]:
+        """Return what `read_ended` returns; if the model fails, log it and return no decision.
+
+        The pairs then stay as they are: recall shows the newer memory first.
+        """
+        try:
+            return await self.read_ended(named, asking) if named else []
+        except ModelError as exc:
+            logger.warning("what the model called outdated stays: %s", exc)
+            return []
+
+    def _ended_parts(self, named: Sequence[Succession]) -> tuple[list[Part], int]:
+        """Return a part for each pair that may be superseded, and the ledger's revision."""
+        found: dict[tuple[str, str], Part] = {}
+        with self._store.ledger.reading() as reader:
+            for one in named:
+                older, newer = map(reader.memories.living, (one.older_id, one.newer_id))
+                if older is None or newer is None or (older.memory.id, newer.memory.id) in found:
+                    continue
+                if not self._is_later(older.memory, newer.memory):
+                    logger.info("%s does not end %s", newer.memory.id, older.memory.id)
+                    continue
+                scope = self._store.scope_of(newer.memory)
+                [apart] = reader.distinct.of_all([(scope, newer.dated_key)], (PERSON,))
+                if older.dated_key in apart:
+                    continue
+                merge = ProposedMerge((older.memory, newer.memory), newer.memory.content, ends=True)
+                found[merge.members[0].id, merge.members[1].id] = replace(
+                    checked(merge), why=one.why
+                )
+            revision = reader.revision()
+        return sorted(found.values(), key=lambda part: part.merge.members[0].timestamp), revision
+
+    def _is_later(self, older: Memory, newer: Memory) -> bool:
+        known = older.said is not None and newer.said is not None
+        same = self._store.scope_of(older) == self._store.scope_of(newer)
+        later = older.timestamp < newer.timestamp and newer.lasts_as_long_as(older)
+        return known and same and later
 
     # --- the trial ---
 
@@ -343,30 +409,30 @@ class Judging:
         if all(reading is None for reading in answer.readings):
             if answer.usage.calls:  # else it has no `reread`
                 name = self.model.name
-                logger.warning("%s gave no reading when it was tried: %s", name, _BY_WORDS)
+                logger.warning("%s gave no reading when it was tried: %s", name, BY_WORDS)
             return False  # and is tried again by the next run
         wrong = accepted_wrongly(answer)
         await in_thread(self._keep, wrong)
         if wrong > MOST_WRONGLY_ACCEPTED:
-            logger.warning("%s", _described(self.model.name, wrong))
+            logger.warning("%s", described(self.model.name, wrong))
         return wrong <= MOST_WRONGLY_ACCEPTED
 
     def passed_trial(self) -> bool | None:
         """Return whether the model passed its trial; None if the ledger has no result."""
         with self._store.ledger.reading() as reader:
-            wrong = reader.meta(_PREFIX + self.model.name)
+            wrong = reader.meta(PREFIX + self.model.name)
         return None if wrong is None else int(wrong) <= MOST_WRONGLY_ACCEPTED
 
     def _keep(self, wrong: int) -> None:
         with self._store.ledger.writing() as writer:
-            writer.set_meta(_PREFIX + self.model.name, str(wrong))
+            writer.set_meta(PREFIX + self.model.name, str(wrong))
 
     def begin_again(self) -> None:
         """Ask the model as if it had judged nothing before, and try it once more."""
         self._trusted = None
         self._asks_again = True
         with self._store.ledger.writing() as writer:
-            writer.drop_meta(_PREFIX + self.model.name)
+            writer.drop_meta(PREFIX + self.model.name)
 
 
 def merge_texts(merge: ProposedMerge) -> list[str]:
@@ -410,142 +476,3 @@ def log_merges(decision: Decision) -> None:
         count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
         text = shortened(survivor.memory.content, QUOTED)
         logger.info('DEDUP_MERGE: %d memories -> "%s"', count, text)
-
-
-# --- the trial ----------------------------------------------------------------------------------
-
-MOST_WRONGLY_ACCEPTED = 1
-_FAITHFUL, _WRONG = True, False
-_ENDS: tuple[tuple[bool, str, str], ...] = (
-    (
-        _FAITHFUL,
-        "Odile lives in Namur.",
-        "Odile moved from Namur to Arlon and likes her new flat.",
-    ),
-    (
-        _WRONG,  # somebody may have two
-        "Bram's phone number at the surgery is 0412.",
-        "Bram's phone number at home is 0977.",
-    ),
-    (
-        _WRONG,  # he still sings
-        "Idris plays chess on Mondays and sings in a choir.",
-        "Idris no longer plays chess, as the club has closed.",
-    ),
-    (
-        _FAITHFUL,
-        "Wanda is not sure whether she will sell the barn.",
-        "Wanda has decided to keep the barn.",
-    ),
-    (
-        _WRONG,  # a plan
-        "Selma works at a bank in Lund.",
-        "Selma hopes to work at a museum in Lund one day.",
-    ),
-)
-"""Whether the second memory ends the first, and both."""
-_MERGES = (
-    (
-        _FAITHFUL,
-        "Ines moved to Ghent for a job at a print shop.",
-        "Ines has been running the print shop in Ghent since its owner retired.",
-        "Ines moved to Ghent to work at a print shop, which she runs now that its owner retired.",
-    ),
-    (
-        _WRONG,  # a value: once every two weeks, not twice a week
-        "Tomasz sees a physiotherapist about his knee.",
-        "Tomasz sees the physiotherapist every other week and does exercises at home.",
-        "Tomasz sees a physiotherapist about his knee twice a week and exercises at home.",
-    ),
-    (
-        _WRONG,  # who: Amara is the one who owes
-        "Amara and her brother Kofi bought a van together.",
-        "Amara still owes Kofi her share of the van, and pays him back every month.",
-        "Amara and her brother Kofi bought a van together; Kofi still owes her his share, which he "
-        "pays back every month.",
-    ),
-    (
-        _FAITHFUL,
-        "Lucia is thinking about giving up meat.",
-        "Lucia is a vegetarian now, though she still eats fish when she travels.",
-        "Lucia has become a vegetarian, but eats fish on her travels.",
-    ),
-    (
-        _FAITHFUL,
-        "Henrik teaches chemistry at a school in Aarhus.",
-        "Henrik's pupils won a prize with a project about dyes.",
-        "Henrik is a chemistry teacher in Aarhus whose students won a prize for their project on "
-        "dyes.",
-    ),
-    (
-        _WRONG,  # the newer fact, that the lessons have stopped, is gone
-        "Noor takes piano lessons from a neighbour and practises every evening.",
-        "Noor stopped the lessons with her neighbour, but still practises the piano every evening.",
-        "Noor learns the piano with a neighbour and practises every evening.",
-    ),
-    (
-        _FAITHFUL,
-        "Pavel's dog is afraid of thunder.",
-        "Pavel bought his dog a padded vest, and it no longer hides during storms.",
-        "Pavel's dog used to hide in thunderstorms; since Pavel got it a padded vest, it does not.",
-    ),
-    (
-        _WRONG,  # an invention: nobody says why
-        "Greta sold her car.",
-        "Greta sold her car and cycles to the harbour, where she works.",
-        "Greta sold her car to save money, and cycles to her work at the harbour.",
-    ),
-)
-
-
-def _merge(number: int, *texts: str, ends: bool = False) -> ProposedMerge:
-    start = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
-    *members, merged = texts
-    return ProposedMerge(
-        tuple(
-            Memory(id=f"mem_{16 * number + n:012x}", content=text, timestamp=start.replace(hour=n))
-            for n, text in enumerate(members)
-        ),
-        merged,
-        ends,
-    )
-
-
-TRIAL = (
-    *(_merge(number, *texts) for number, (_, *texts) in enumerate(_MERGES)),
-    *(
-        _merge(number, older, newer, newer, ends=True)
-        for number, (_, older, newer) in enumerate(_ENDS, start=len(_MERGES))
-    ),
-)
-"""The test merges, which a model reads in one call before it is trusted."""
-FAITHFUL = tuple(faithful for faithful, *_ in (*_MERGES, *_ENDS))
-"""For each test merge in `TRIAL`, in order: whether its text is faithful to its memories."""
-
-
-def accepted_wrongly(answer: Rereading) -> int:
-    """Count the wrong test merges that a model accepted.
-
-    `answer`: the model's readings of `TRIAL`, in order. A merge without a reading counts as not
-    accepted.
-    """
-    return sum(
-        reading is not None and reading.accepted and not faithful
-        for reading, faithful in zip(answer.readings, FAITHFUL, strict=False)
-    )
-
-
-def untrusted_readers(reader: Reader) -> list[str]:
-    """Return a sentence about each model that failed its trial on test merges, sorted by name."""
-    return [
-        _described(key.removeprefix(_PREFIX), int(wrong))
-        for key, wrong in sorted(reader.metas(_PREFIX).items())
-        if int(wrong) > MOST_WRONGLY_ACCEPTED
-    ]
-
-
-def _described(name: str, wrong: int) -> str:
-    return (
-        f"{name} accepted {wrong} of {FAITHFUL.count(False)} wrong merges when it was tried: "
-        f"{_BY_WORDS}"
-    )

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TypeVar
 
-from memory.coverage import Belief
 from memory.decide import Apart, PagePlan, Part, connected, objection, successions
 from memory.deduplicator.judging import Judging, left_open, log_merges, merge_texts
 from memory.deduplicator.run_progress import RunProgress
-from memory.deduplicator.succession import SuccessionReading
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.ledger import Snapshot
 from memory.models import MOST_READ, Decision, Judge, Memory, Question, Scope, Succession, Usage
@@ -101,9 +99,8 @@ class ScopeReading:
     answers are checked together.
 
     `apply` applies a decision, and returns the live memory that now states what the newest member
-    stated. It returns None if another write came first. `end` does the same for the decisions of
-    `succession`, which reads what newer memories are said to have ended. `record` takes the keys
-    (hashes) of texts, and writes to the ledger that the model has read these texts.
+    stated. It returns None if another write came first. `record` takes the keys (hashes) of texts,
+    and writes to the ledger that the model has read these texts.
 
     `arrival`: the position of each memory, by id, if all memories are sorted oldest first. A merged
     memory has the position of its newest original. `left`: the number of pages left unread.
@@ -119,8 +116,6 @@ class ScopeReading:
     apart: Apart
     similarity: Callable[[Sequence[Memory]], float]
     apply: Callable[[Decision], Awaitable[Memory | None]]
-    succession: SuccessionReading
-    end: Callable[[Decision], Awaitable[Memory | None]]
     record: Callable[[set[str]], Awaitable[None]]
     arrival: Mapping[str, int]
     told: RunProgress = field(default_factory=RunProgress)
@@ -257,16 +252,16 @@ class ScopeReading:
                 self._unread |= _keys(members.values())
                 continue
             if len(members) > len(largest.members):
-                merge = replace(largest.part.merge, members=self._oldest_first(members.values()))
-                largest.part = Part(merge, Belief.REFUSED, _SHARED)
+                sharing = self._oldest_first(members.values())
+                largest.part = largest.part.refused(sharing, _SHARED)
             kept.add(largest)
         return [group for group in groups if group in kept]
 
     async def _checked(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        doubtful = [one for one in groups if one.part.belief is Belief.DOUBTFUL]
+        doubtful = [one for one in groups if one.part.is_doubtful]
         batches = (doubtful[n : n + MOST_READ] for n in range(0, len(doubtful), MOST_READ))
         await asyncio.gather(*map(self._check, batches))
-        return [one for one in groups if one.part.belief is not Belief.DOUBTFUL]
+        return [one for one in groups if not one.part.is_doubtful]
 
     async def _check(self, groups: Sequence[_NamedGroup]) -> None:
         parts = [group.part for group in groups]
@@ -367,7 +362,7 @@ class ScopeReading:
             return
         try:
             decisions = await self._within_limits(
-                lambda asking: self.succession.decide(ended, asking)
+                lambda asking: self.judging.read_ended(ended, asking)
             )
         except ModelError as exc:
             _log_failure(exc)
@@ -376,7 +371,7 @@ class ScopeReading:
             return
         self.told.answered(readings=1)
         for decision in decisions:
-            living = await self.end(decision)
+            living = await self.apply(decision)
             if living is not None and decision.survivors:
                 log_merges(decision)
                 self._living |= dict.fromkeys(

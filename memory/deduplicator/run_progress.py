@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from memory.models import Price, RunEvent, RunStage, Usage
-from memory.runtime import Progress
+from memory.models import Price, Progress, RunEvent, RunStage, Usage
 
 OnEvent = Callable[[RunEvent], None]
 

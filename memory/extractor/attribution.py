@@ -82,7 +82,8 @@ def attributed(
     it was shown. If a single person speaks, nothing is changed. Otherwise:
 
     - If another person's turns hold more of a candidate's words than the owner's, or a number or
-      name that the owner did not say, the candidate belongs to that person.
+      name that the owner did not say, the candidate belongs to that person. A name counts as said
+      by who answers the turn that says it.
     - If they hold more than the turns that the candidate names, it replaces nothing; nor does it if
       its merged text has not kept half of the words of each memory that it names.
     - It is left out if its owner said none of its words, if people said less than a third of them,
@@ -114,7 +115,7 @@ class _Window:
         self, asked: Sequence[PendingTurn], context: Sequence[Turn], remembered: Sequence[Memory]
     ) -> None:
         self._asked = asked
-        turns = [*context, *(one.turn for one in asked)]
+        self._turns = turns = [*context, *(one.turn for one in asked)]
         self._neutral = frozenset(chain.from_iterable(_words(text) for text in _neutral(turns)))
         self._said = {who: set[str]() for who in sorted(people(turns))}
         for turn in turns:
@@ -130,6 +131,7 @@ class _Window:
         others = [who for who in self._said if who != source.owner]
         rival = max(others, key=lambda who: len(words & self._said[who]))
         facts = _hard_facts(candidate.content) & words - self._said[source.owner]
+        facts -= self._answered(source, candidate)
         teller = next((who for who in others if facts & self._said[who]), None)
         owned = len(words & self._said[source.owner])
         # Of a fact that turns of two people state, the owner must have said the greater part.
@@ -139,6 +141,15 @@ class _Window:
         if source.may_replace and not self._may_replace(source, candidate):
             return replace(source, may_replace=False)
         return source
+
+    def _answered(self, source: SourceTurns, candidate: Candidate) -> set[str]:
+        """Return the names in the turns that the owner's turns of this candidate answer."""
+        before = [
+            self._turns[n - 1].text
+            for n in (n + len(self._turns) - len(self._asked) for n in candidate.turns)
+            if 0 < n < len(self._turns) and self._turns[n].speaker == source.owner
+        ]
+        return {fact for text in before for fact in _hard_facts(text) if not fact[0].isdigit()}
 
     def _given_to(self, owner: str, source: SourceTurns, words: frozenset[str]) -> SourceTurns:
         said = [one for one in reversed(self._asked) if self._is_of(one, owner)]

@@ -18,11 +18,12 @@ from memory.models import (
     ExtractionResult,
     Memory,
     Outcome,
+    Progress,
     Recalled,
     Scope,
     Turn,
 )
-from memory.runtime import LoopThread, Progress, in_thread
+from memory.runtime import LoopThread, in_thread
 from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user, matching
 from memory.text import clean, undated
 

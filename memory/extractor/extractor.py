@@ -31,9 +31,9 @@ from memory.errors import (
 )
 from memory.extractor.turn_reader import TurnReader, TurnsRead, after_silences, summed
 from memory.ledger import Lease, Ledger, PendingTurn, Reader, Waiting
-from memory.models import ExtractionResult, LanguageModel, Turn
+from memory.models import ExtractionResult, LanguageModel, Progress, Turn
 from memory.providers import completed
-from memory.runtime import Progress, in_thread
+from memory.runtime import in_thread
 from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)

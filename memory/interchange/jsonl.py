@@ -7,18 +7,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from memory.errors import InputError
-from memory.interchange.foreign import CREATED, ForeignRow, expiry_of, moment
+from memory.interchange.foreign import CREATED, LAST_DAY, ForeignRow, expiry_of, last_day, moment
 from memory.models import Memory, MemoryLink, Turn, from_json, is_memory_id
-from memory.runtime import open_regular
+from memory.runtime import BYTE_ORDER_MARK, open_regular, read_objects
 from memory.text import normalise
 
-_LONGEST_LINE = 64 * 2**20  # bytes; parsing takes far more memory
-_MARK = b"\xef\xbb\xbf"  # a byte order mark
 _UNTIL, _SUPERSEDED_BY = "until", "superseded_by"
 _REPLACES = "replaces"  # lists the external ids of memories that a memory has replaced
 
@@ -163,38 +160,6 @@ def json_line(value: Any) -> str:
     return line
 
 
-def read_objects(
-    path: Path, *, not_finite: bool = False
-) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Yield the number (from 1) of each line that is not blank, and its JSON object or an error.
-
-    A line may also be an array of objects, each of which is yielded.
-
-    `not_finite`: whether a number may be NaN or infinite.
-
-    Raises: InputError if the file cannot be read at all.
-    """
-    try:
-        with open_regular(path) as file:
-            lines = iter(partial(file.readline, _LONGEST_LINE), b"")
-            for number, raw in enumerate(lines, start=1):
-                line = raw.removeprefix(_MARK) if number == 1 else raw
-                if len(raw) == _LONGEST_LINE and not raw.endswith(b"\n"):
-                    next((rest for rest in lines if rest.endswith(b"\n")), None)  # skip it
-                    yield (
-                        number,
-                        ValueError(f"is longer than {_LONGEST_LINE // 2**20} MB: split it"),
-                    )
-                elif line.strip():
-                    try:
-                        for fields in _objects(line.rstrip(b"\r\n"), not_finite=not_finite):
-                            yield number, fields
-                    except ValueError as exc:
-                        yield number, exc
-    except OSError as exc:
-        raise InputError(path, f"cannot be read: {exc.strerror}", "name a JSON Lines file") from exc
-
-
 def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
     """Yield the same as `read_objects`, but raise an error if the file is not JSON Lines.
 
@@ -218,7 +183,7 @@ def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueE
 
 def _other_format(path: Path, number: int, problem: object) -> InputError:
     with open_regular(path) as file:
-        begin = file.read(100).removeprefix(_MARK).lstrip()
+        begin = file.read(100).removeprefix(BYTE_ORDER_MARK).lstrip()
     if begin.startswith(b"["):
         return InputError(
             path, "is one JSON array", "jq -c '.[]' writes each of it on a line of its own", number
@@ -313,43 +278,15 @@ def to_memory(
         given["timestamp"] = next(written, None)
         if given["timestamp"] is None and default_time is not None:
             given |= {"timestamp": default_time.isoformat(), "said": None}
-    if given.get("expires_at") is not None:
-        ends = expiry_of(given.pop("expires_at"))
-        if ends is None:
-            given["metadata"]["expires_at"] = fields["expires_at"]
-        else:
-            given["expires_at"] = ends.isoformat()
+    stated = given.pop("expires_at", None)
+    ends = last_day(extra.get(LAST_DAY)) if stated is None else expiry_of(stated)
+    if ends is not None:
+        given["expires_at"] = ends.isoformat()
+    elif stated is not None:
+        given["metadata"]["expires_at"] = stated
     for name in ("timestamp", *(["said"] if given.get("said") is not None else [])):
         given[name] = moment(given.get(name), assume_utc=assume_utc, zone=zone)
     return from_json(Memory, given)
-
-
-def _objects(raw: bytes, *, not_finite: bool) -> list[dict[str, Any]]:
-    """Return the JSON object of a line, or those of the array that the line is."""
-    constant = float if not_finite else _no_constant
-    try:
-        fields = json.loads(raw.decode("utf-8"), parse_constant=constant, parse_int=_integer)
-    except UnicodeDecodeError as exc:
-        raise ValueError("is not UTF-8 text") from exc
-    except json.JSONDecodeError as exc:
-        raise ValueError(f"is not JSON: {exc.msg} (column {exc.colno})") from exc
-    except RecursionError as exc:
-        raise ValueError("is nested too deeply") from exc
-    found = fields if isinstance(fields, list) and fields else [fields]
-    if not all(isinstance(one, dict) for one in found):
-        raise ValueError("is not a JSON object")
-    return found
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _integer(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError as exc:  # Python reads no more, for that would take long
-        raise ValueError(f"has a number of {len(digits):,} digits") from exc
 
 
 # --- MCP's reference memory server: entities, observations, relations -----------------------------

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 
 from memory.errors import InputError
 from memory.interchange.databases import copied, sqlite_file
-from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, text_of
+from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, ends_at, text_of
 from memory.interchange.qdrant import is_qdrant
 from memory.text import shortened
 
@@ -104,23 +104,13 @@ def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
     ]
 
 
-def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:
-    """Yield mem0's rows, except rows whose `expiration_date` is before `today`."""
-    for row in rows:
-        try:
-            gone = date.fromisoformat(str(row.metadata.get("expiration_date"))) < today
-        except ValueError:
-            gone = False
-        if not gone:
-            yield row
+def unexpired(rows: Sequence[ForeignRow], now: datetime) -> Iterator[ForeignRow]:
+    """Yield the rows that do not expire, or expire after `now`."""
+    ends = ((row, ends_at(row)) for row in rows)
+    return (row for row, at in ends if at is None or at > now)
 
 
 # --- LangGraph ------------------------------------------------------------------------------------
-
-
-def unexpired_items(rows: Sequence[ForeignRow], now: datetime) -> Iterator[ForeignRow]:
-    """Yield LangGraph's rows that do not expire, or expire after `now`."""
-    return (row for row in rows if row.expires is None or row.expires > now)
 
 
 def choose_namespaces(

@@ -26,7 +26,7 @@ from memory.interchange.collection import (
     changes_for,
 )
 from memory.interchange.foreign import ForeignRow, Reading
-from memory.interchange.jsonl import json_line, read_objects
+from memory.interchange.jsonl import json_line
 from memory.interchange.plan_back import (
     Deletion,
     LeftAlone,
@@ -35,8 +35,8 @@ from memory.interchange.plan_back import (
     WriteBackPlan,
 )
 from memory.ledger import Ledger
-from memory.models import Frozen, UtcTime, Vector
-from memory.runtime import Progress, replacing
+from memory.models import Frozen, Progress, UtcTime, Vector
+from memory.runtime import read_objects, replacing
 
 logger = logging.getLogger(__name__)
 

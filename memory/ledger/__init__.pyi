@@ -9,4 +9,5 @@ from .migrations import UPGRADE_COPIES as UPGRADE_COPIES
 from .records import Change as Change, Counts as Counts, DecisionRecord as DecisionRecord, FORGOTTEN_REASON as FORGOTTEN_REASON, Lease as Lease, LiveRow as LiveRow, NOTHING_BEFORE as NOTHING_BEFORE, PendingTurn as PendingTurn, REVERSIBLE as REVERSIBLE, Row as Row, StoredItem as StoredItem, Waiting as Waiting, with_verdicts as with_verdicts
 from .snapshot import Snapshot as Snapshot, snapshot_of as snapshot_of, take_snapshot as take_snapshot
 from .terms import Postings as Postings
+from .turns import turn_of as turn_of
 from .vectors import VectorTable as VectorTable

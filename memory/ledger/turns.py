@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,9 +21,15 @@ _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
 
 
+def turn_of(column: str) -> Turn:
+    with naming_damage("a turn"):
+        return Turn.model_validate_json(column)
+
+
 class Turns(TableGroup):
-    def waiting(self) -> list[PendingTurn]:
-        return self._found(t.turns.c.pending)
+    def waiting(self, read: Callable[[str], Turn] = turn_of) -> list[PendingTurn]:
+        """Return all waiting turns, oldest first. `read` parses a turn's column."""
+        return self._found(t.turns.c.pending, read=read)
 
     def to_extract(
         self, conversation: str, most_attempts: int, after: int, limit: int
@@ -67,18 +73,24 @@ class Turns(TableGroup):
             _DONE, t.turns.c.conversation == conversation, t.turns.c.seq < seq
         )
         last = self._connection.scalars(query.order_by(t.turns.c.seq.desc()).limit(limit)).all()
-        return [_turn(column) for column in reversed(last)]
+        return [turn_of(column) for column in reversed(last)]
 
-    def with_text(self) -> list[Turn]:
-        query = sa.select(t.turns.c.turn).where(t.turns.c.turn.is_not(None))
-        return [_turn(column) for column in self._connection.scalars(query)]
+    def extracted(self) -> list[Turn]:
+        """Return the extracted turns whose text is still stored, in no order."""
+        query = sa.select(t.turns.c.turn).where(_DONE)
+        return [turn_of(column) for column in self._connection.scalars(query)]
 
     def count_waiting(self) -> int:
         return self._transaction.count(t.turns, t.turns.c.pending)
 
-    def _found(self, *where: sa.ColumnElement[bool], limit: int | None = None) -> list[PendingTurn]:
+    def _found(
+        self,
+        *where: sa.ColumnElement[bool],
+        limit: int | None = None,
+        read: Callable[[str], Turn] = turn_of,
+    ) -> list[PendingTurn]:
         query = sa.select(t.turns).where(*where).order_by(t.turns.c.seq).limit(limit)
-        return [_pending_turn(row) for row in self._connection.execute(query)]
+        return [_pending_turn(row, read) for row in self._connection.execute(query)]
 
     def keep(self, turn: Turn, name: str) -> bool:
         """Store a turn for later extraction; return False if the same turn was stored before.
@@ -150,20 +162,15 @@ def _worth_a_try(most_attempts: int) -> sa.ColumnElement[bool]:
     return sa.and_(t.turns.c.pending, t.turns.c.attempts < most_attempts)
 
 
-def _pending_turn(row: sa.Row[Any]) -> PendingTurn:
+def _pending_turn(row: sa.Row[Any], read: Callable[[str], Turn]) -> PendingTurn:
     with naming_damage(f"turn {row.seq}"):
         return PendingTurn(
             seq=row.seq,
             name=row.name,
-            turn=Turn.model_validate_json(row.turn),
+            turn=read(row.turn),
             attempts=row.attempts,
             candidates=_CANDIDATES.validate_json(row.candidates) if row.candidates else None,
         )
-
-
-def _turn(column: str) -> Turn:
-    with naming_damage("a turn"):
-        return Turn.model_validate_json(column)
 
 
 # --- leases: who extracts a conversation, until when by the database's clock ----------------------

@@ -12,6 +12,8 @@ from memory.models.memory import Memory, Scope, Vector, Vectors
 
 Clock = Callable[[], datetime]
 """A function that returns the current time in UTC, with its time zone set."""
+Progress = Callable[[int, int], None]
+"""A callback that is called with two numbers: how many items are done, and how many there are."""
 
 
 class Embedder(Protocol):

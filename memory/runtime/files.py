@@ -1,24 +1,30 @@
-"""Write files completely or not at all, lock them, and rename files instead of deleting them."""
+"""Write files completely or not at all, lock them, set them aside, and read JSON Lines."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import glob
+import json
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import filelock
 
+from memory.errors import InputError
+
 _WRITING = ".writing"
 _TEMPORARY = "memory-dedup-"
 _LOCK = ".lock"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LONGEST_LINE = 64 * 2**20  # bytes; parsing takes far more memory
 _OWN = 0o600  # only the owner can read what people told a chatbot
 
 
@@ -219,3 +225,66 @@ def _sync(path: Path, flags: int) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# --- JSON Lines -----------------------------------------------------------------------------------
+
+
+def read_objects(
+    path: Path, *, not_finite: bool = False
+) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    """Yield the number (from 1) of each line that is not blank, and its JSON object or an error.
+
+    A line may also be an array of objects, each of which is yielded.
+
+    `not_finite`: whether a number may be NaN or infinite.
+
+    Raises: InputError if the file cannot be read at all.
+    """
+    try:
+        with open_regular(path) as file:
+            lines = iter(partial(file.readline, _LONGEST_LINE), b"")
+            for number, raw in enumerate(lines, start=1):
+                line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
+                if len(raw) == _LONGEST_LINE and not raw.endswith(b"\n"):
+                    next((rest for rest in lines if rest.endswith(b"\n")), None)  # skip it
+                    yield (
+                        number,
+                        ValueError(f"is longer than {_LONGEST_LINE // 2**20} MB: split it"),
+                    )
+                elif line.strip():
+                    try:
+                        for fields in _objects(line.rstrip(b"\r\n"), not_finite=not_finite):
+                            yield number, fields
+                    except ValueError as exc:
+                        yield number, exc
+    except OSError as exc:
+        raise InputError(path, f"cannot be read: {exc.strerror}", "name a JSON Lines file") from exc
+
+
+def _objects(raw: bytes, *, not_finite: bool) -> list[dict[str, Any]]:
+    """Return the JSON object of a line, or those of the array that the line is."""
+    constant = float if not_finite else _no_constant
+    try:
+        fields = json.loads(raw.decode("utf-8"), parse_constant=constant, parse_int=_integer)
+    except UnicodeDecodeError as exc:
+        raise ValueError("is not UTF-8 text") from exc
+    except json.JSONDecodeError as exc:
+        raise ValueError(f"is not JSON: {exc.msg} (column {exc.colno})") from exc
+    except RecursionError as exc:
+        raise ValueError("is nested too deeply") from exc
+    found = fields if isinstance(fields, list) and fields else [fields]
+    if not all(isinstance(one, dict) for one in found):
+        raise ValueError("is not a JSON object")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError as exc:  # Python reads no more, for that would take long
+        raise ValueError(f"has a number of {len(digits):,} digits") from exc

@@ -14,8 +14,6 @@ from weakref import WeakKeyDictionary
 P = ParamSpec("P")
 T = TypeVar("T")
 Of = TypeVar("Of")
-Progress = Callable[[int, int], None]
-"""A callback that is called with two numbers: how many items are done, and how many there are."""
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -22,6 +22,7 @@ from memory.ledger import (
     Reader,
     Row,
     Writer,
+    turn_of,
 )
 from memory.models import (
     MAX_NAME,
@@ -99,12 +100,13 @@ def erase(
     comparisons = ComparisonCache()
     for _ in range(2):  # the second time, only turns that arrived meanwhile are new
         with ledger.reading() as reader:
-            turns = TurnsToForget(reader, _with_origins(reader, memory_id, lineage)[1])
-        turns.compare(comparisons)
+            gone = _with_origins(reader, memory_id, lineage)[1]
+            turns = TurnsToForget(reader, gone, comparisons)
+        turns.compare()
     with ledger.writing() as writer:
         rows, gone = _with_origins(writer, memory_id, lineage)
-        turns = TurnsToForget(writer, gone)
-        turns.compare(comparisons)
+        turns = TurnsToForget(writer, gone, comparisons)
+        turns.compare()
         if items:
             writer.items.forget([row.memory.id for row in rows])
         _erase_rows(writer, rows, at)
@@ -258,11 +260,12 @@ def scrub(ledger: Ledger, index: SearchRouter) -> bool:
 class ComparisonCache:
     """A cache of comparisons of texts with forgotten memories.
 
-    A comparison takes long, so most are made before the transaction that erases. Drop the cache
-    after the erasure: it holds forgotten texts.
+    A comparison takes long, so most are made before the transaction that erases, and turns are
+    parsed before. Drop the cache after the erasure: it holds forgotten texts.
     """
 
     def __init__(self) -> None:
+        self.turn_of = cache(turn_of)
         self.left_of = cache(_without)
         self.states_any = cache(_states_any)
 
@@ -288,8 +291,9 @@ def _forget_said_by(writer: Writer, user: str) -> None:
     states it too. For all users, the texts of extracted turns are erased, and extractions under way
     start again.
     """
-    theirs = {one.conversation for one in writer.turns.with_text() if one.speaker == user}
     every = writer.turns.waiting()
+    heard = [*writer.turns.extracted(), *(one.turn for one in every)]
+    theirs = {one.conversation for one in heard if one.speaker == user}
     names = {(one.turn.conversation, one.name) for one in every if one.turn.speaker == user}
     for waiting in every:
         answered = waiting.turn.is_bot and (
@@ -330,8 +334,11 @@ class TurnsToForget:
       conversation starts again.
     """
 
-    def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:
-        self._waiting = reader.turns.waiting()
+    def __init__(
+        self, reader: Reader, gone: Sequence[Memory], comparisons: ComparisonCache
+    ) -> None:
+        self._comparisons = comparisons
+        self._waiting = reader.turns.waiting(comparisons.turn_of)
         self._ids = {memory.id for memory in gone}
         kept = [one for turn in self._waiting for one in turn.candidates or () if one is not None]
         named = {memory.id for one in kept for memory in one.named}
@@ -346,18 +353,16 @@ class TurnsToForget:
                 self._contents[memory.user] = (*self._contents.get(memory.user, ()), memory.content)
         heard = {
             one.conversation
-            for one in reader.turns.with_text()
+            for one in (*reader.turns.extracted(), *(waiting.turn for waiting in self._waiting))
             if one.speaker in self._contents or not self._ids.isdisjoint(one.recalled_ids)
         }
         self._sources = {conversation for conversation, _ in self._turns}
         self._conversations = heard | self._sources
         self._changes: list[_Change] = []
 
-    def compare(self, comparisons: ComparisonCache) -> None:
+    def compare(self) -> None:
         for waiting in self._waiting:
-            change = (self._of_bot if waiting.turn.is_bot else self._of_person)(
-                waiting, comparisons
-            )
+            change = (self._of_bot if waiting.turn.is_bot else self._of_person)(waiting)
             if change is not None:
                 self._changes.append(change)
                 self._conversations.add(waiting.turn.conversation)
@@ -374,11 +379,15 @@ class TurnsToForget:
         for conversation in sorted(self._conversations):
             writer.leases.free(conversation)
 
-    def _of_person(self, waiting: PendingTurn, comparisons: ComparisonCache) -> _Change | None:
+    def _of_person(self, waiting: PendingTurn) -> _Change | None:
         turn, contents = waiting.turn, self._contents.get(waiting.turn.speaker, ())
         name = (turn.conversation, waiting.name)
         is_source = contents and name in self._turns
-        text = "" if is_source else comparisons.left_of(turn.text, turn.speaker, turn.at, contents)
+        text = (
+            ""
+            if is_source
+            else self._comparisons.left_of(turn.text, turn.speaker, turn.at, contents)
+        )
         reworded = turn.model_copy(update={"text": text})
         if waiting.candidates is None:
             return None if text == turn.text else _Change(waiting.seq, reworded if text else None)
@@ -386,7 +395,7 @@ class TurnsToForget:
             _without_named(one, self._unnamed)
             if one is not None
             and name_of_candidate(*name, n) not in self._candidates
-            and not comparisons.states_any(
+            and not self._comparisons.states_any(
                 (one.content,), self._contents.get(one.owner or turn.speaker, ())
             )
             else None  # so that the others keep their positions
@@ -398,11 +407,11 @@ class TurnsToForget:
             return None
         return _Change(waiting.seq, reworded if any(left) else None, left)
 
-    def _of_bot(self, waiting: PendingTurn, comparisons: ComparisonCache) -> _Change | None:
+    def _of_bot(self, waiting: PendingTurn) -> _Change | None:
         turn = waiting.turn
         heard = turn.conversation in self._conversations or _may_answer_anyone(turn)
         quotes = heard and any(
-            comparisons.states_any((sentence,), contents)
+            self._comparisons.states_any((sentence,), contents)
             for sentence in sentences(turn.text)
             for contents in self._contents.values()
         )
@@ -435,18 +444,20 @@ def _without(text: str, speaker: str, at: datetime, contents: Sequence[str]) -> 
     if not contents:
         return text
     left, end, is_cut = list[str](), 0, False
-    for sentence in sentences(text):
+    for sentence in (every := sentences(text)):
         start = text.index(sentence, end)
         states = _states_any(_forms(sentence, speaker, at), contents)
         left += [text[end:start], "" if states else sentence]
         end, is_cut = start + len(sentence), is_cut or states
     if is_cut:
         return "".join([*left, text[end:]]).strip()
+    if every == [text]:
+        return text
     return "" if _states_any(_forms(text, speaker, at), contents) else text
 
 
 def _forms(said: str, speaker: str, at: datetime) -> list[str]:
-    clauses = [said, *_BETWEEN_CLAUSES.split(said)]
+    clauses = dict.fromkeys([said, *_BETWEEN_CLAUSES.split(said)])
     retold = [offline.retold(clause, speaker, at) for clause in clauses if clause]
     statements = (one.text for one in offline.statements(said, speaker, at))
     return list(dict.fromkeys([*clauses, *retold, *statements]))

@@ -37,7 +37,6 @@ from typing import NamedTuple
 from memory.coverage import Belief, verify_by_words
 from memory.decide import GroupPlan, inherit, merged, plan_again, survive
 from memory.errors import InputError
-from memory.interchange import read_objects
 from memory.ledger import DecisionRecord, Reader, Snapshot, snapshot_of
 from memory.models import (
     PERSON,
@@ -51,6 +50,7 @@ from memory.models import (
     Survivor,
     from_json,
 )
+from memory.runtime import read_objects
 from memory.store import Conflict, MemoryStore
 from memory.text import identity
 from memory.upkeep.cards import card_key, content_hash

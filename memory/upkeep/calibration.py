@@ -28,8 +28,18 @@ import numpy.typing as npt
 from memory.coverage import compare_memories, covers, differs
 from memory.errors import InputError
 from memory.ledger import DecisionRecord
-from memory.models import COMPARED, LOWER, NEAR_COPY, LanguageModel, Memory, Question, Scale, Scope
-from memory.runtime import Progress, read_bounded, side_by_side
+from memory.models import (
+    COMPARED,
+    LOWER,
+    NEAR_COPY,
+    LanguageModel,
+    Memory,
+    Progress,
+    Question,
+    Scale,
+    Scope,
+)
+from memory.runtime import read_bounded, side_by_side
 from memory.search import candidate_pairs, similarity
 from memory.store import MemoryStore
 from memory.text import has_cjk, identity, text_key, text_of

@@ -19,11 +19,10 @@ from memory.decide import (
     certainty,
     plan_again,
 )
-from memory.deduplicator import Audit, Judging
+from memory.deduplicator import Audit
 from memory.errors import InputError, MemoryNotFound
 from memory.ledger import DecisionRecord, Row, Snapshot, TextPair, snapshot_of
 from memory.models import PERSON, Decision, Question, Rules
-from memory.providers import Asking, Budget, CallBudget
 from memory.runtime import in_thread
 from memory.store import Holds, MemoryStore, Suspect, answer, suspects
 from memory.upkeep.answers import (
@@ -51,7 +50,6 @@ from memory.upkeep.cards import (
 logger = logging.getLogger(__name__)
 
 Selection = tuple[str, frozenset[str]]  # the key of a group's card, and the ids left out of it
-_CALLS = 8
 
 
 @dataclass(frozen=True)
@@ -118,8 +116,7 @@ class Review:
         store: MemoryStore,
         rules: Rules,
         audit: Callable[[], Awaitable[Audit]],
-        judges: Mapping[str, Judging],
-        budget_s: float,
+        judges: Mapping[str, Callable[[Question], Awaitable[Decision]]],
         answers: Answers,
         follow_undo: Callable[[Sequence[DecisionRecord]], str],
         *,
@@ -127,15 +124,14 @@ class Review:
     ) -> None:
         """Start without groups; call `look` to plan them.
 
-        `audit`: plans the groups of the store. `judges`: the judges by name; the first must need no
-        model. `budget_s`: the most seconds for one proposal. `follow_undo`: receives undone
+        `audit`: plans the groups of the store. `judges`: what asks a judge, by its name; the first
+        must need no model. `follow_undo`: receives undone
         decisions, and updates the agent's files; returns an error message to log, or "". `blind`:
         whether people answer without seeing similarities, plans and proposals.
         """
         self.store = store
         self.blind = blind
         self.judges = judges
-        self._budget_s = budget_s
         self._proposals: dict[Selection, Proposal] = {}
         self._rules = rules
         self._audit = audit
@@ -314,9 +310,7 @@ class Review:
         question = group.question
         if question is None or group.replacement is not None:
             question = Question(group.members, "a person asks", plan.likeness.lowest(group.members))
-        asking = Asking(CallBudget(_CALLS), Budget(self._budget_s))
-        decision = await self.judges[by].decide(question, asking)
-        self._proposals[selection] = Proposal(by, decision)
+        self._proposals[selection] = Proposal(by, await self.judges[by](question))
         return self._proposals[selection]
 
     # --- answering ---

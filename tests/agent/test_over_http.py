@@ -25,7 +25,7 @@ from memory.agent import build_tools
 from memory.agent.server import Tokens, read_tokens, token_gate
 from memory.assembly import open_store
 from memory.cli import app
-from memory.config import configured
+from memory.config import load_config
 from memory.errors import InputError, LedgerError
 from memory.runtime import Address
 from tests.agent.driving import text_of
@@ -348,7 +348,7 @@ def test_tools_for_one_user_are_not_built_where_memories_of_users_may_meet(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     settings = {"data_dir": str(tmp_path), "dedup_scope": ["category"]}
-    config = configured(None, settings | {"agent_user": "Ben"})
+    config = load_config(None, settings=settings | {"agent_user": "Ben"})
     with open_store(config) as opened, pytest.raises(InputError, match="different users meet"):
         build_tools(opened, config)
 

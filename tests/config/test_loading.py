@@ -7,7 +7,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from memory.config.loading import configured, load_config
+from memory.config.loading import load_config
 from memory.errors import ConfigError
 from tests.config.files import SHIPPED, written
 
@@ -40,7 +40,7 @@ def test_the_key_comes_from_the_environment_and_is_never_shown() -> None:
 
 def test_what_the_environment_alone_says_is_kept_when_settings_are_laid_on_top() -> None:
     environ = {"OPENAI_API_KEY": "third", "OPENAI_BASE_URL": "http://localhost:1234/v1"}
-    config = configured(load_config(SHIPPED, environ), {"llm_model": "m"})
+    config = load_config(load_config(SHIPPED, environ), settings={"llm_model": "m"})
     assert config.openai_key is not None
     assert config.openai_key.get_secret_value() == "third"
     assert config.openai_url == "http://localhost:1234/v1"
@@ -148,7 +148,7 @@ def test_settings_stand_above_the_environment_and_the_file(tmp_path: Path) -> No
     config = load_config(path, {"MEMORY_LLM_CONCURRENCY": "5"}, settings)
     assert (config.llm.concurrency, config.memory.search.index) == (3, "p:h")
     assert (config.memory.dedup_guard, config.memory.extraction_wait) == (False, 7)
-    assert configured(config, {"llm_concurrency": 9}).llm.concurrency == 9
+    assert load_config(config, settings={"llm_concurrency": 9}).llm.concurrency == 9
 
 
 def test_a_variable_that_is_nearly_one_of_ours_is_warned_of(

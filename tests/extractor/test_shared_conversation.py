@@ -131,6 +131,20 @@ def test_words_of_one_speaker_are_not_planted_under_the_name_of_another(
     assert bool(owner) is (("Eve", content) in live(store))
 
 
+def test_an_answer_is_of_who_gives_it_though_only_the_question_says_the_name(
+    store: MemoryStore,
+) -> None:
+    content = "Mia has not seen the Alhambra yet, but it is on her list for the summer holidays."
+
+    def answered(turns: Sequence[Turn], _shown: Memories) -> list[Candidate]:
+        return [Candidate(content=content, user="Mia", turns=(len(turns) - 1,))]
+
+    asks = turn("Have you ever been to the Alhambra in Granada?", 50, "Eve")
+    answers = turn("Not yet, but it is on my list for the summer holidays.", 51, "Mia")
+    obey(store, answered, [asks, answers])
+    assert live(store) == [("Mia", content)]
+
+
 def test_a_merged_text_with_words_of_another_speaker_replaces_nothing(
     store: MemoryStore, make_memory: MakeMemory
 ) -> None:

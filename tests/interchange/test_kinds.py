@@ -20,7 +20,7 @@ from chromadb.config import Settings
 
 from memory import Reading, Source, audit, import_memories, undo_write_back, write_back
 from memory.assembly import ImportReport, WriteBackReport, compare, open_store
-from memory.config import configured
+from memory.config import load_config
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError, WrongArgument
 from memory.models import Memory
@@ -146,7 +146,7 @@ def test_31_items_that_are_no_memories_are_all_kept_even_if_all_are_read(
     done = asyncio.run(import_memories(source, raw=raw, **settings(tmp_path)))
     assert (done.read, done.memories) == (31, 31)
     assert "fields that keep rows apart: label, role, score, status, type;" in done.notes[-1]
-    with open_store(configured(None, settings(tmp_path))) as store:
+    with open_store(load_config(None, settings=settings(tmp_path))) as store:
         report = asyncio.run(MemoryDeduplicator(store, OfflineModel()).deduplicate_all())
     assert (report.retired, report.memories_after) == (0, 31)
     back = written(source, tmp_path)
@@ -159,16 +159,18 @@ def test_rows_that_were_merged_here_and_differ_in_kind_both_stay_there(tmp_path:
     items = [("memories", status, {"text": "Call Ida.", "status": status}) for status in "ab"]
     source = langgraph(tmp_path / "store.db", items)
     brought_in(source, tmp_path)
-    with open_store(configured(None, settings(tmp_path))) as store:
+    with open_store(load_config(None, settings=settings(tmp_path))) as store:
         older, newer = store.memories()
         replace(store, older, newer)
-    plan = compare(source, configured(None, settings(tmp_path))).plan
+    plan = compare(source, load_config(None, settings=settings(tmp_path))).plan
     assert plan.deletions == ()
     assert [one.apart for one in plan.staying] == [("status",)]
-    allowed = compare(source, configured(None, settings(tmp_path)), across=["status"]).plan
+    allowed = compare(
+        source, load_config(None, settings=settings(tmp_path)), across=["status"]
+    ).plan
     assert len(allowed.deletions) == 1
     with pytest.raises(WrongArgument, match="'colour' is none of"):
-        compare(source, configured(None, settings(tmp_path)), across=["colour"])
+        compare(source, load_config(None, settings=settings(tmp_path)), across=["colour"])
 
 
 def test_the_kind_inside_of_a_schema_of_langmem_keeps_items_apart(tmp_path: Path) -> None:

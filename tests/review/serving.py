@@ -96,13 +96,12 @@ def served(
     """Serve a review of a store on a free port, as the command does."""
     rules, offline = Rules(), OfflineModel()
     deduplicator = MemoryDeduplicator(store, model)
-    judges = {one.name: Judging(store, one, rules) for one in (offline, model)}
+    judges = {one.name: Judging(store, one, rules).within(5.0) for one in (offline, model)}
     review = Review(
         store,
         rules,
         lambda: deduplicator.audit(asker=Asker(PERSON)),
         judges,
-        5.0,
         Answers(store, rules, "run_of_a_review"),
         follow_undo,
         blind=blind,

@@ -258,10 +258,10 @@ def test_extracted_turns_in_which_the_bot_recalled_a_memory_keep_no_text(
     said = {"is_bot": True, "conversation": "his", "recalled_ids": (memory.id,)}
     hook(extractor, asked, turn("Mia, a juniper99 one!", 1, "bot", **said))
     with store.ledger.reading() as reader:
-        assert len(reader.turns.with_text()) == 2
+        assert len(reader.turns.extracted()) == 2
     forget(store, memory)
     with store.ledger.reading() as reader:
-        assert reader.turns.with_text() == []
+        assert reader.turns.extracted() == []
 
 
 def test_only_who_extracts_a_conversation_of_that_user_starts_again(
