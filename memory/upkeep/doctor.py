@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from memory.coverage import parse_by_dictionary
+from memory.coverage import parse
 from memory.deduplicator import untrusted_readers
 from memory.errors import (
     IndexFault,
@@ -246,11 +246,7 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 
 def _unreadable(reader: Reader) -> Iterator[Finding]:
-    ids = [
-        row.memory.id
-        for row in reader.memories.live()
-        if fails(parse_by_dictionary, row.memory.content)
-    ]
+    ids = [row.memory.id for row in reader.memories.live() if fails(parse, row.memory.content)]
     yield from _listed(
         "memories whose text makes a rule fail",
         ids,
