@@ -151,24 +151,16 @@ def verify_by_words(
     times = times_of(text, sources, said)
     assert times is not None  # else the text was refused
     retold = [times.retold(position) for position in range(len(sources))]
-    gone: list[str] = []
-    lost: list[str] = []
-    untimed = any(map(times.lost, range(len(sources))))
-    for position, source in enumerate(retold):
-        if unsaid := times.lost(position):
-            lost += unsaid
-        elif not _states(text, source):
-            later = (_given_otherwise(source, newer) for newer in retold[position + 1 :])
-            values = next((outdated for outdated in later if outdated is not None), None)
-            lost += compare(text, source).only_b if values is None else ()
-            gone += values or ()
+    untimed = [words for position in range(len(sources)) for words in times.lost(position)]
+    unstated = (compare(text, source).only_b for source in retold if not _states(text, source))
+    lost = untimed + [word for words in unstated for word in words]
     listed = ("does not state:", lost), (_INVENTS, _new_words(text, [*sources, *retold]))
     faults = [f"{what} {', '.join(dict.fromkeys(words))}" for what, words in listed if words]
-    if faults and not (untimed or _has_document([text, *retold])) and has_words_of(text, retold):
-        faults, gone = [], outdated_values(text, retold)
-    if faults:
+    if not faults:
+        return Verification(Belief.BELIEVED)
+    if untimed or _has_document([text, *retold]) or not has_words_of(text, retold):
         return Verification(Belief.REFUSED, f"the merged text {', and '.join(faults)}")
-    outdated = ", ".join(dict.fromkeys(gone))
+    outdated = ", ".join(dict.fromkeys(outdated_values(text, retold)))
     return Verification(
         Belief.BELIEVED, f"a newer memory gives another value for {outdated}" if outdated else ""
     )
@@ -182,33 +174,6 @@ def _states(text: str, source: str) -> bool:
     if len(own) > _MOST_SENTENCES or (left and _has_document([text])):
         return False
     return all(covers(text, sentence) for sentence in left)
-
-
-def _given_otherwise(older: str, newer: str) -> list[str] | None:
-    if _has_document([older, newer]):
-        return None
-    difference = compare(newer, older)
-    fresh = [(_value_type(words), words) for words in difference.only_a]
-    corrected = older
-    for words in difference.only_b:
-        value_type = _value_type(words)
-        others = [other for kind, other in fresh if kind == value_type and value_type]
-        if not others:
-            return None
-        fresh.remove((value_type, others[0]))
-        corrected = others[0].join(re.split(rf"(?<!\w){re.escape(words)}(?!\w)", corrected))
-    return list(difference.only_b) if covers(newer, corrected) else None
-
-
-def _value_type(words: str) -> str:
-    types = {
-        "number" if token.kind == Kind.NUMBER else _DATES.get(token.key, "")
-        for token in parse(words).tokens
-    }
-    return types.pop() if len(types) == 1 else ""
-
-
-_DATES = dict.fromkeys(MONTH_SET, "month") | dict.fromkeys(WEEKDAYS.values(), "weekday")
 
 
 def _new_words(text: str, sources: Sequence[str]) -> list[str]:
