@@ -621,7 +621,7 @@ def _bare(of: _Expression) -> Span | None:
     if "U" in of.sorts:
         if of.sorts.startswith("xI") and of.values["U"] in ("week", "month", "year"):
             span = unit_at(of.day, of.values["U"], 0)  # "later in the month"
-            return span._replace(certain=of.tense != "past")
+            return span._replace(certain=not of.tells_past())
         if of.values["U"] != "weekend":
             return None
         spans = [unit_at(of.day, "weekend", step) for step in range(-2, 3)]

@@ -220,4 +220,4 @@ def test_later_in_the_month_is_that_month() -> None:
     text = "Mia helps a shelter, for which she plans a tournament in {}."
     assert checked(*sources, text.format("January 2026"), (JANUARY, JANUARY)).reason == ""
     refused = checked(*sources, text.format("March 2026"), (JANUARY, JANUARY)).reason
-    assert refused == "the merged text states what no memory states: March"
+    assert refused == "the merged text states what no memory states: March, 2026"
