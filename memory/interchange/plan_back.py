@@ -6,6 +6,7 @@ that it replaces are deleted. The row that remains is called `kept`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,8 +24,7 @@ from memory.interchange.foreign import (
     expiry_of,
 )
 from memory.interchange.jsonl import DumpedRow, json_line
-from memory.interchange.kinds import differences, noted_kinds
-from memory.interchange.selection import in_namespaces
+from memory.interchange.selection import differences, in_namespaces
 from memory.ledger import Ledger, Reader
 from memory.models import OFFLINE, PERSON, Action, Memory
 
@@ -35,6 +35,7 @@ ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
 _UNCHANGED_FIELDS = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
              "importance", "intensity", "emotion")  # fmt: skip
 
+_KINDS = "kind_keys"
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _BY_USER = Reading(user_key="user")
 _NOT_METADATA = {"id", "external_id", "content", "metadata", "linked_ids", "merged_from"}
@@ -469,3 +470,23 @@ def _unsaid(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _update_line(row: DumpedRow, text: str, others: Mapping[str, Any]) -> str:
     return json_line({"update": row.name, "text": text, "metadata": others})
+
+
+# --- notes in the ledger --------------------------------------------------------------------------
+
+
+def note_kinds(ledger: Ledger, kinds: Iterable[str], across: Iterable[str] = ()) -> None:
+    """Note in the ledger that memories that differ in these fields are never compared.
+
+    What is noted of the fields in `across` is deleted.
+    """
+    with ledger.writing() as writer:
+        before = noted_kinds(writer)
+        names = [name for name in dict.fromkeys([*before, *kinds]) if name not in across]
+        if names != list(before):
+            writer.set_meta(_KINDS, json.dumps(names))
+
+
+def noted_kinds(reader: Reader) -> tuple[str, ...]:
+    """Return the metadata fields that keep memories apart in this ledger."""
+    return tuple(json.loads(reader.meta(_KINDS) or "[]"))
