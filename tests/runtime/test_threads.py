@@ -21,8 +21,8 @@ def test_a_value_of_a_loop_is_made_once_for_all_who_wait() -> None:
     async def ask() -> list[int]:
         values = OfEachLoop[int]()
         with contextlib.suppress(TimeoutError):  # who gives up does not stop the others
-            await asyncio.wait_for(values.made_aside(make), 0.001)
-        waiting = [asyncio.ensure_future(values.made_aside(make)) for _ in range(8)]
+            await asyncio.wait_for(values.made_in_thread(make), 0.001)
+        waiting = [asyncio.ensure_future(values.made_in_thread(make)) for _ in range(8)]
         await asyncio.wait(waiting, timeout=0.001)
         may_end.set()
         return await asyncio.gather(*waiting)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from memory.decide import merged, survive
+from memory.decide import merged, survivor_of
 from memory.models import Action, Decision, Memory, Rules
 from memory.store import MemoryStore
 from memory.upkeep.answers import (
@@ -68,7 +68,7 @@ def test_a_proposal_takes_what_its_members_have_inherited_meanwhile(
     )  # fmt: skip
     newer = store.add(make_memory(both[1].content, user="Mia", importance=5, tags=("late",)))
     again = (both[1], newer)
-    store.apply(Decision(Action.REPLACE, "same", again, (survive(both[1], again),)))
+    store.apply(Decision(Action.REPLACE, "same", again, (survivor_of(both[1], again),)))
     assert is_new(answers.give(answered(both), proposal))
     [made] = [one for one in store.memories() if one.content == text]
     assert (made.importance, made.tags, made.timestamp) == (5, ("late",), newer.timestamp)
