@@ -533,5 +533,11 @@ def note_kinds(ledger: Ledger, kinds: Iterable[str], across: Iterable[str] = ())
 
 
 def noted_kinds(reader: Reader) -> tuple[str, ...]:
-    """Return the metadata fields that keep memories apart in this ledger."""
+    """Return the metadata fields that keep memories apart in this ledger.
+
+    >>> note_kinds(store.ledger, ["status"])
+    >>> with store.ledger.reading() as reader:
+    ...     noted_kinds(reader)
+    ('status',)
+    """
     return tuple(json.loads(reader.meta(_KINDS) or "[]"))
