@@ -13,11 +13,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from memory.coverage import states
-from memory.interchange.collection import changes_for
+from memory.interchange.collection import touched
 from memory.interchange.foreign import (
     EXPIRY,
     OWNERS,
-    SAID,
     ForeignRow,
     Reading,
     as_memory,
@@ -383,7 +382,7 @@ def _lasting(row: _UnchangedRow) -> tuple[datetime, tuple[bool, bool, datetime]]
 
 
 def plan_changes(
-    ledger: Ledger, across: Collection[str] = (), dump: Mapping[str, DumpedRow] | None = None
+    ledger: Ledger, across: Collection[str], dump: Mapping[str, DumpedRow]
 ) -> WriteBackPlan:
     """Plan the changes of a store that this program cannot read, from the ledger alone.
 
@@ -392,14 +391,15 @@ def plan_changes(
 
     `across`: metadata keys in which a row may differ from the row that replaces it. `dump` maps the
     ids of the store's rows to the rows as they are now. A row is left alone if it is missing there,
-    or if its text is not the same as at the import. If `dump` is None, every row counts as
-    unchanged.
+    or if its text is not the same as at the import.
 
     >>> texts = enumerate(("Ida rows.", "Ida rows!"))
     >>> rows = [json.dumps({"id": f"i{n}", "user": "Ida", "content": text}) for n, text in texts]
     >>> size = Path("ida.jsonl").write_text("\\n".join(rows))
     >>> report = await import_memories(Source(file="ida.jsonl"), config)
-    >>> [row.row.id for row in plan_changes(store.ledger).deletions if row.row.id[0] == "i"]
+    >>> read = read_rows(Path("ida.jsonl"), default_time=datetime.now(UTC))
+    >>> dump = {str(row.name): row for row in read}
+    >>> [row.row.id for row in plan_changes(store.ledger, (), dump).deletions]
     ['i0']
     """
     with ledger.reading() as reader:
@@ -413,7 +413,8 @@ def plan_changes(
                 name is not None
                 and not row.forgotten
                 and memory.metadata.keys() not in _KEYS_OF_A_TURN
-                and (dump is None or _says(dump.get(name), memory.content))
+                and name in dump
+                and dump[name].memory.content == memory.content
             ):
                 arrived[name] = memory
         living = reader.memories.living_rows(memory.id for memory in arrived.values())
@@ -438,10 +439,6 @@ def plan_changes(
     return _with_ended(_plan_of(known, across), over, known)
 
 
-def _says(row: DumpedRow | None, text: str) -> bool:
-    return row is not None and row.memory.content == text
-
-
 def change_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow], now: datetime) -> list[str]:
     """Return the plan's changes as JSON lines, updates first.
 
@@ -455,7 +452,7 @@ def change_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow], now: dateti
     >>> report = await import_memories(Source(file="ida.jsonl"), config)
     >>> read = read_rows(Path("ida.jsonl"), default_time=datetime.now(UTC))
     >>> dump = {str(row.name): row for row in read}
-    >>> plan = plan_changes(store.ledger, dump=dump)
+    >>> plan = plan_changes(store.ledger, (), dump)
     >>> [sorted(json.loads(line)) for line in change_lines(plan, dump, datetime.now(UTC))]
     [['because', 'delete']]
     """
@@ -489,7 +486,7 @@ def undo_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow]) -> list[str]:
     >>> report = await import_memories(Source(file="ida.jsonl"), config)
     >>> read = read_rows(Path("ida.jsonl"), default_time=datetime.now(UTC))
     >>> dump = {str(row.name): row for row in read}
-    >>> plan = plan_changes(store.ledger, dump=dump)
+    >>> plan = plan_changes(store.ledger, (), dump)
     >>> [json.loads(line)["text"] for line in undo_lines(plan, dump)]
     ['Ida rows.']
     """
@@ -499,18 +496,9 @@ def undo_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow]) -> list[str]:
 
 def _touched(fields: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return a row's fields, with `now` as the time of its last update if it has such a time."""
-    levels = {"": fields, "metadata": fields.get("metadata")}
-    new = {
-        name: changes_for(ForeignRow("", "-", _unsaid(level)), "-", None, _BY_USER, now)[1]
-        for name, level in levels.items()
-        if isinstance(level, Mapping)
-    }
-    nested = {"metadata": fields["metadata"] | new["metadata"]} if "metadata" in new else {}
-    return {**fields, **nested, **new[""]}
-
-
-def _unsaid(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != SAID}
+    inner = fields.get("metadata")
+    nested = {"metadata": inner | touched(inner, now)} if isinstance(inner, dict) else {}
+    return {**fields, **nested, **touched(fields, now)}
 
 
 def _update_line(row: DumpedRow, text: str, others: Mapping[str, Any]) -> str:

@@ -209,14 +209,12 @@ def _telling_of_forgotten(reader: Reader) -> list[str]:
     return [
         episode_id
         for episode_id, gone in reader.episodes.forgotten_members().items()
-        if not gone or not all(_was_undone(reader, name) for name in gone)
+        if not gone
+        or not all(
+            any(one.undone for one in reader.decisions.about(name) if name in one.created)
+            for name in gone
+        )
     ]
-
-
-def _was_undone(reader: Reader, memory_id: str) -> bool:
-    return any(
-        record.undone for record in reader.decisions.about(memory_id) if memory_id in record.created
-    )
 
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
