@@ -192,7 +192,8 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
     if missing := len(set(keys) - vectors.keys()):
         yield Finding(f"{missing:,} texts have no vector", _FIX, kind="mendable")
     if vectors:
-        lengths_off = abs(np.linalg.norm(np.stack(list(vectors.values())), axis=1) - 1)
+        wide = np.stack(list(vectors.values()), dtype=np.float64)  # a damaged value may be huge
+        lengths_off = abs(np.linalg.norm(wide, axis=1) - 1)
         if count := int((~(lengths_off < _UNIT)).sum()):
             yield Finding(
                 f"{count:,} vectors do not have length 1", "run `memory-dedup store reembed`"
