@@ -55,7 +55,6 @@ HOME_OF = {
     "distributed": {"assembly.wiring"},
     "starlette": {"runtime.listening", "review.server", "agent.server"},
     "uvicorn": {"runtime.listening"},
-    "h11": {"runtime.listening"},
 }
 MOST_PUBLIC_METHODS = 20
 MOST_NAMES = 25

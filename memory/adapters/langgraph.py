@@ -14,6 +14,7 @@ import logging
 import operator
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -29,6 +30,7 @@ from langgraph.store.base import (
     Result,
     SearchItem,
     SearchOp,
+    TTLConfig,
     validate_op_namespace,
 )
 
@@ -52,6 +54,7 @@ from memory.text import clean
 
 logger = logging.getLogger(__name__)
 
+_LONGEST_TTL = 500_000_000.0  # minutes, about 950 years
 Namespace = tuple[str, ...]
 Field = tuple[str, ...]
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -85,14 +88,17 @@ class FoundItem(SearchItem):
 class DedupStore(BaseStore):
     """A LangGraph store that deduplicates the texts in configured namespaces.
 
-    It may be used from any thread and any event loop. It refuses values with a time to live.
+    It may be used from any thread and any event loop.
 
     `namespaces`: values in these namespaces and all namespaces inside them are deduplicated; the
     label `*` stands for any label. A value that is put with `index=False` is not deduplicated.
     `fields`: where to look for the text in a value. Each field is a key, or a path of keys such as
-    `content.content`. The first field that has a text is used. `release` is awaited when this
-    store is closed.
+    `content.content`. The first field that has a text is used. `ttl`: the default time to live,
+    and whether reads prolong it; an expired item is deleted at the next call. `release` is awaited
+    when this store is closed.
     """
+
+    supports_ttl = True
 
     def __init__(
         self,
@@ -101,12 +107,14 @@ class DedupStore(BaseStore):
         *,
         namespaces: Sequence[Sequence[str]],
         fields: Sequence[str] = ("text",),
+        ttl: TTLConfig | None = None,
         release: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self._store = store
         self._deduplicator = deduplicator
         self._namespaces = [tuple(prefix) for prefix in namespaces]
         self._fields = [tuple(field.split(".")) for field in fields]
+        self.ttl_config = ttl
         self._release = release
         self._matched = False  # True after a value had a configured field, or after the warning
         self._locks: WeakValueDictionary[Namespace, asyncio.Lock] = WeakValueDictionary()
@@ -117,8 +125,7 @@ class DedupStore(BaseStore):
 
         All reads run before all writes, so a read does not see what the same call writes.
 
-        Raises: ValueError if an operation is not valid; NotImplementedError for a time to live;
-        LedgerError.
+        Raises: ValueError if an operation is not valid; LedgerError.
         """
         return self._loop.start(self._run(list(ops))).result()
 
@@ -138,7 +145,9 @@ class DedupStore(BaseStore):
             items = reader.items.unplaced()
         texts = [(item, self._text(json.loads(item.value))[1]) for item in items]
         missing = [
-            self._memory(item.namespace, item.key, text).model_copy(update={"id": item.memory_id})
+            self._memory(item.namespace, item.key, text).model_copy(
+                update={"id": item.memory_id, "expires_at": item.expires_at}
+            )
             for item, text in texts
             if text
         ]
@@ -164,10 +173,8 @@ class DedupStore(BaseStore):
             if not isinstance(op, GetOp | SearchOp | PutOp | ListNamespacesOp):
                 raise ValueError(f"unknown operation {type(op).__name__}")
             validate_op_namespace(op)
-            if isinstance(op, PutOp) and op.ttl is not None:
-                raise NotImplementedError(
-                    "DedupStore keeps what is put until it is deleted; set ttl=None"
-                )
+            if isinstance(op, PutOp) and not 0.0 <= (op.ttl or 0.0) <= _LONGEST_TTL:
+                raise ValueError(f"ttl is {op.ttl}, not minutes from 0 to {_LONGEST_TTL:,.0f}")
         results = await in_thread(self._read, ops)
         puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
         if not puts:
@@ -186,20 +193,47 @@ class DedupStore(BaseStore):
     # --- reading ---
 
     def _read(self, ops: Sequence[Op]) -> list[Result]:
+        now = self._store.clock()
+        self._delete_expired(now)
+        read: list[StoredItem] = []
         with self._store.ledger.reading() as reader:
-            return [self._found(reader, op) for op in ops]
+            results = [self._found(reader, op, read) for op in ops]
+        if read:
+            with self._store.ledger.writing() as writer:
+                for item in read:
+                    writer.items.touch(item, now)
+                    if item.memory_id is not None:
+                        writer.superseded.prolong(item.memory_id, _expiry(now, item.ttl_minutes))
+        return results
 
-    def _found(self, reader: Reader, op: Op) -> Any:
+    def _delete_expired(self, now: datetime) -> None:
+        with self._store.ledger.reading(now) as reader:
+            if not reader.items.due(now):
+                return
+        with self._store.ledger.writing() as writer:
+            due = writer.items.due(now)
+            for item in due:
+                writer.items.delete(item.namespace, item.key)
+        for item in due:
+            if item.memory_id is not None:  # a memory that another item has stays
+                self._end(_Former(item.memory_id, is_shown=False, new_id=None))
+        self._store.scrub()
+
+    def _found(self, reader: Reader, op: Op, read: list[StoredItem]) -> Any:
+        """Return the result of an operation; add the items to `read` whose time it prolongs."""
         if isinstance(op, GetOp):
             item = reader.items.get(op.namespace, op.key)
+            read += [item] if item and op.refresh_ttl and item.ttl_minutes is not None else []
             return None if item is None else Item(**_fields_of(item))
         if isinstance(op, SearchOp):
-            return self._search_page(reader, op)
+            return self._search_page(reader, op, read)
         if isinstance(op, ListNamespacesOp):
             return _listed(reader.items.namespaces(), op)
         return None
 
-    def _search_page(self, reader: Reader, op: SearchOp) -> list[SearchItem]:
+    def _search_page(
+        self, reader: Reader, op: SearchOp, read: list[StoredItem]
+    ) -> list[SearchItem]:
         places = reader.items.under(op.namespace_prefix, values=bool(op.filter))
         living = reader.memories.living_ids(
             place.memory_id for place in places if place.memory_id and not place.is_live
@@ -227,7 +261,10 @@ class DedupStore(BaseStore):
         scores = {ids[n]: hit.score for n, hit in enumerate(hits)}
         page = ids[op.offset : last]
         wanted = [*page, *(name for one in page for name in also.get(one, ()))]
-        items = self._items(reader, wanted, ends)
+        stored = reader.items.at(wanted)
+        if op.refresh_ttl:
+            read += [item for item in stored.values() if item.ttl_minutes is not None]
+        items = self._items(reader, stored, ends)
         return [
             FoundItem(
                 **items[name],
@@ -264,15 +301,14 @@ class DedupStore(BaseStore):
         return self._store.search(op.query, k, scope=scope, among=shown.keys())
 
     def _items(
-        self, reader: Reader, ids: Sequence[str], ends: Mapping[str, str]
+        self, reader: Reader, items: Mapping[str, StoredItem], ends: Mapping[str, str]
     ) -> dict[str, dict[str, Any]]:
         """Return the arguments of LangGraph's `Item` for each stored item, by its id.
 
         The text in the value is the present one of the item's live memory. `ends`: the ids of
         these memories, by the items' ids.
         """
-        items = reader.items.at(ids)
-        rows = reader.memories.rows([ends[name] for name in ids if name in ends])
+        rows = reader.memories.rows([ends[name] for name in items if name in ends])
         texts = {name: rows[end].memory.content for name, end in ends.items() if end in rows}
         return {
             name: _fields_of(item) | {"value": self._present(item.value, texts.get(name))}
@@ -320,12 +356,16 @@ class DedupStore(BaseStore):
         if self._is_deduplicated(op, path, text):
             self._matched = True
             memory_id = self._unchanged_memory(writer, before, text)
+            ends = _expiry(at, op.ttl)
             if memory_id is None:
-                new.append(self._memory(op.namespace, op.key, text))
-                memory_id = new[-1].id
+                made = self._memory(op.namespace, op.key, text)
+                new.append(made.model_copy(update={"expires_at": ends}))
+                memory_id = made.id
+            else:
+                writer.superseded.prolong(memory_id, ends)
         elif not path:
             self._warn_of_fields(op, value)
-        writer.items.put(op.namespace, op.key, json.dumps(value), memory_id, at)
+        writer.items.put(op.namespace, op.key, json.dumps(value), memory_id, at, op.ttl)
         return memory_id
 
     def _warn_of_fields(self, op: PutOp, value: Mapping[str, Any]) -> None:
@@ -421,6 +461,7 @@ def open_dedup_store(
     *,
     namespaces: Sequence[Sequence[str]],
     fields: Sequence[str] = ("text",),
+    ttl: TTLConfig | None = None,
     model: LanguageModel | None = None,
     embedder: Embedder | None = None,
     **settings: Any,
@@ -428,8 +469,8 @@ def open_dedup_store(
     """Open the store at the configured location.
 
     Texts that a killed process stored but did not deduplicate are deduplicated first. `config` is
-    the configuration, or the path of its file. `settings` override single settings. `namespaces`
-    and `fields` are as in `DedupStore`. `model` and `embedder` replace the configured ones.
+    the configuration, or the path of its file. `settings` override single settings. `namespaces`,
+    `fields` and `ttl` are as in `DedupStore`. `model` and `embedder` replace the configured ones.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -446,6 +487,7 @@ def open_dedup_store(
         assembly.build_deduplicator(store, config, language),
         namespaces=namespaces,
         fields=fields,
+        ttl=ttl,
         release=release,
     )
     try:
@@ -513,6 +555,10 @@ def _fields_of(item: StoredItem) -> dict[str, Any]:
         "created_at": item.created_at,
         "updated_at": item.updated_at,
     }
+
+
+def _expiry(at: datetime, ttl_minutes: float | None) -> datetime | None:
+    return None if ttl_minutes is None else at + timedelta(minutes=ttl_minutes)
 
 
 def _fits(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -16,7 +16,6 @@ from memory.interchange import (
     ChromaStore,
     CollectionRows,
     ExternalStore,
-    ForeignRow,
     Kind,
     PgvectorStore,
     QdrantStore,
@@ -33,7 +32,6 @@ from memory.interchange import (
     read_graph,
     read_memories,
     unexpired,
-    unexpired_items,
     users_of_several_agents,
     vector_folder,
     with_history,
@@ -205,7 +203,7 @@ def _read(source: Source) -> Brought:
     notes: list[str] = []
     if source.langgraph is not None:
         reading = reading.model_copy(update={"user_key": reading.user_key or "namespace"})
-        found, notes = _without_expired(found, unexpired_items(found.rows, datetime.now(UTC)))
+        found, notes = _without_expired(found)
         chosen, left = choose_namespaces(found.rows, said, reading, source.namespaces)
         reading = reading.model_copy(update={"namespaces": chosen})
         found = replace(found, rows=in_namespaces(found.rows, chosen))
@@ -215,7 +213,7 @@ def _read(source: Source) -> Brought:
         if Path(source.mem0).is_dir():
             found = replace(found, rows=with_history(found.rows, Path(source.mem0)))
         # mem0 itself no longer shows them
-        found, notes = _without_expired(found, unexpired(found.rows, datetime.now(UTC).date()))
+        found, notes = _without_expired(found)
     brought = _sorted_out(as_memories(found.rows, said, reading))
     origin = (found.collection_id, reading) if found.collection_id else None
     return replace(brought, notes=tuple(notes), origin=origin)
@@ -234,10 +232,8 @@ def _of_file(file: Path, reading: Reading) -> Brought:
     return replace(brought, notes=(note,))
 
 
-def _without_expired(
-    found: CollectionRows, current: Iterable[ForeignRow]
-) -> tuple[CollectionRows, list[str]]:
-    rows = list(current)
+def _without_expired(found: CollectionRows) -> tuple[CollectionRows, list[str]]:
+    rows = list(unexpired(found.rows, datetime.now(UTC)))
     gone = len(found.rows) - len(rows)
     notes = [f"{gone:,} have expired, and are left where they are"] if gone else []
     return replace(found, rows=rows), notes

@@ -52,17 +52,11 @@ MaxCalls = Annotated[
 ]
 
 
-def _check_report(path: Path | None) -> Path | None:
-    if path is not None:
-        review.check_report_name(path)  # before the work begins
-    return path
-
-
 ReportFile = Annotated[
     Path | None,
     typer.Option(
         "--report",
-        callback=_check_report,
+        callback=lambda path: path and review.check_report_name(path),  # before the work begins
         help="Write a report; the file's ending says which: .html, .json, .csv or .md.",
     ),
 ]

@@ -12,7 +12,6 @@ from pydantic import SecretStr
 from memory.config import PLAIN_THRESHOLDS, LLMConfig, MemoryConfig
 from memory.decide import (
     MOST_ASKED,
-    MOST_ON_PAGE,
     Order,
     PageRules,
     PlanSettings,
@@ -26,6 +25,7 @@ from memory.deduplicator.run_progress import OnEvent
 from memory.ledger import Lease
 from memory.models import (
     COMPARED,
+    MOST_ON_PAGE,
     OFFLINE,
     PLAIN,
     Action,

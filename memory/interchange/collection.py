@@ -329,11 +329,7 @@ def changes_for(
 
     Raises: ValueError if the row has no text.
     """
-    changes = {
-        name: _same_kind(row.metadata[name], now)
-        for name in UPDATED
-        if row.metadata.get(name) not in (None, "")
-    }
+    changes = touched(row.metadata, now)
     said = UNKNOWN if said_at is None else said_at.isoformat()
     relative = any(period.relative for period in periods(text, said_at))
     if (relative or SAID in row.metadata) and said != (said_of(row, reading) or UNKNOWN):
@@ -349,6 +345,15 @@ def changes_for(
         }
         changes |= {name: value for name, value in derived.items() if name in row.metadata}
     return row.document, changes
+
+
+def touched(fields: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return the times of the last update that `fields` has, each as `now` in the same form."""
+    return {
+        name: _same_kind(fields[name], now)
+        for name in UPDATED
+        if fields.get(name) not in (None, "")
+    }
 
 
 def _same_kind(value: object, now: datetime) -> object:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -31,7 +31,8 @@ _OPTIONAL_FIELDS = ("category", "emotion", "intensity", "importance", *_LISTS)
 # seconds, this value would be in the year 5138.
 MILLISECONDS_FROM = 1e11
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of a key such as messageRole or task_status
-EXPIRY = ("expiration_date", "expires_at")
+LAST_DAY = "expiration_date"
+EXPIRY = (LAST_DAY, "expires_at")
 UPDATED = ("updated_at", "updatedAt")
 OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", "thread_id",
           "app_id", "org_id", "project_id", "tenant_id", "namespace")  # fmt: skip
@@ -198,6 +199,8 @@ def as_memory(row: ForeignRow, reading: Reading) -> Memory:
     given["is_private"] = bool(is_private) if is_private in (None, 0, 1) else is_private
     if row.links:
         given["linked_ids"] = row.links
+    if ends := ends_at(row):
+        given["expires_at"] = ends.isoformat()
     for name in left.keys() & set(_OPTIONAL_FIELDS):
         value = left.pop(name)
         given[name] = _listed(value) if name in _LISTS and isinstance(value, str) else value
@@ -279,9 +282,9 @@ def _recorded(fields: dict[str, Any], reading: Reading) -> str:
         )
     if reading.time_key is None:
         fields.pop("timestamp", None)
-    for time in times:
+    for at in times:
         with contextlib.suppress(ValueError):
-            return reading.moment(time)
+            return reading.moment(at)
     return reading.moment(times[0])  # raises the first problem
 
 
@@ -295,9 +298,9 @@ def said_of(row: ForeignRow, reading: Reading) -> str | None:
     named = () if reading.time_key in (None, *UPDATED) else (reading.time_key,)
     times = [row.metadata.get(key) for key in (*named, *CREATED)]
     times.insert(len(named), row.created)
-    for time in times:
+    for at in times:
         with contextlib.suppress(ValueError):
-            return reading.moment(time)
+            return reading.moment(at)
     return None
 
 
@@ -351,6 +354,19 @@ def expiry_of(value: object) -> datetime | None:
         with contextlib.suppress(ValueError):
             return datetime.fromisoformat(moment(form(text), assume_utc=True))
     return None
+
+
+def last_day(value: object) -> datetime | None:
+    """Return the end of a day, such as mem0's `expiration_date`; None if `value` is no day."""
+    with contextlib.suppress(ValueError, OverflowError):
+        after = date.fromisoformat(str(value)) + timedelta(days=1)
+        return datetime.combine(after, time.min, UTC)
+    return None
+
+
+def ends_at(row: ForeignRow) -> datetime | None:
+    """Return when a row of LangGraph or mem0 expires; None if it does not."""
+    return row.expires or last_day(row.metadata.get(LAST_DAY))
 
 
 def _listed(text: str) -> list[Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memory.errors import InputError
-from memory.interchange.foreign import CREATED, ForeignRow, expiry_of, moment
+from memory.interchange.foreign import CREATED, LAST_DAY, ForeignRow, expiry_of, last_day, moment
 from memory.models import Memory, MemoryLink, Turn, from_json, is_memory_id
 from memory.runtime import BYTE_ORDER_MARK, open_regular, read_objects
 from memory.text import normalise
@@ -278,12 +278,12 @@ def to_memory(
         given["timestamp"] = next(written, None)
         if given["timestamp"] is None and default_time is not None:
             given |= {"timestamp": default_time.isoformat(), "said": None}
-    if given.get("expires_at") is not None:
-        ends = expiry_of(given.pop("expires_at"))
-        if ends is None:
-            given["metadata"]["expires_at"] = fields["expires_at"]
-        else:
-            given["expires_at"] = ends.isoformat()
+    stated = given.pop("expires_at", None)
+    ends = last_day(extra.get(LAST_DAY)) if stated is None else expiry_of(stated)
+    if ends is not None:
+        given["expires_at"] = ends.isoformat()
+    elif stated is not None:
+        given["metadata"]["expires_at"] = stated
     for name in ("timestamp", *(["said"] if given.get("said") is not None else [])):
         given[name] = moment(given.get(name), assume_utc=assume_utc, zone=zone)
     return from_json(Memory, given)

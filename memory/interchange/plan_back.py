@@ -6,25 +6,24 @@ that it replaces are deleted. The row that remains is called `kept`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from memory.coverage import states
-from memory.interchange.collection import changes_for
+from memory.interchange.collection import touched
 from memory.interchange.foreign import (
     EXPIRY,
     OWNERS,
-    SAID,
     ForeignRow,
     Reading,
     as_memory,
     expiry_of,
 )
 from memory.interchange.jsonl import DumpedRow, json_line
-from memory.interchange.kinds import differences, noted_kinds
-from memory.interchange.selection import in_namespaces
+from memory.interchange.selection import differences, in_namespaces
 from memory.ledger import Ledger, Reader
 from memory.models import OFFLINE, PERSON, Action, Memory
 
@@ -35,6 +34,7 @@ ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
 _UNCHANGED_FIELDS = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
              "importance", "intensity", "emotion")  # fmt: skip
 
+_KINDS = "kind_keys"
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _BY_USER = Reading(user_key="user")
 _NOT_METADATA = {"id", "external_id", "content", "metadata", "linked_ids", "merged_from"}
@@ -144,7 +144,7 @@ class WriteBackPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class _UnchangedRow:
     """A row that counts as unchanged since its import or its last write-back.
 
     `memory` has the row's present text. `arrived_as` is the id of the memory that the import made
@@ -188,7 +188,7 @@ def plan_write_back(
         living = reader.memories.living_rows(memory.id for memory in arrived if memory)
         first = reader.decisions.first_states()
         ended = {one.memory.id: one for one in _ended(reader, arrived)}
-    known: list[_Known] = []
+    known: list[_UnchangedRow] = []
     over: list[tuple[ForeignRow, Memory, _Ended]] = []
     changed: list[LeftAlone] = []
     for (row, memory, before), arrival in zip(read, arrived, strict=True):
@@ -200,7 +200,7 @@ def plan_write_back(
         if same and arrival.id in ended:
             over.append((row, memory, ended[arrival.id]))
         elif same:
-            known.append(_Known(row, memory, arrival.id, alive, _seen_as(row, reading)))
+            known.append(_UnchangedRow(row, memory, arrival.id, alive, _seen_as(row, reading)))
         elif alive.id != arrival.id or alive.content != memory.content:
             changed.append(LeftAlone(row.id, "its metadata changed since it was imported"))
     return replace(
@@ -236,7 +236,7 @@ def _ended(reader: Reader, memories: Iterable[Memory | None]) -> Iterator[_Ended
 def _with_ended(
     plan: WriteBackPlan,
     ended: Iterable[tuple[ForeignRow, Memory, _Ended]],
-    known: Iterable[_Known],
+    known: Iterable[_UnchangedRow],
 ) -> WriteBackPlan:
     """Return the plan with the rows whose memories were superseded.
 
@@ -257,8 +257,8 @@ def _with_ended(
     return replace(plan, updates=tuple(updates), deletions=tuple(deletions))
 
 
-def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
-    def seen(row: _Known) -> Hashable:
+def _plan_of(rows: Sequence[_UnchangedRow], across: Collection[str]) -> WriteBackPlan:
+    def seen(row: _UnchangedRow) -> Hashable:
         return tuple(item for item in row.seen.items() if item[0] not in across)
 
     updates: list[Update] = []
@@ -286,21 +286,25 @@ def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
     return WriteBackPlan(tuple(updates), tuple(deletions), (), 0, tuple(staying))
 
 
-def _grouped(rows: Iterable[_Known], key: Callable[[_Known], Hashable]) -> list[list[_Known]]:
-    groups: dict[Hashable, list[_Known]] = {}
+def _grouped(
+    rows: Iterable[_UnchangedRow], key: Callable[[_UnchangedRow], Hashable]
+) -> list[list[_UnchangedRow]]:
+    groups: dict[Hashable, list[_UnchangedRow]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return list(groups.values())
 
 
-def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
+def _stand_ins(
+    part: Sequence[_UnchangedRow],
+) -> Iterator[tuple[_UnchangedRow, _UnchangedRow | None]]:
     """Yield each row of `part` with the other row of `part` that replaces it; None if it stays.
 
     The memories of all these rows have the same live successor. The rows that stay keep their
     texts. So a row can replace another row only if its text is the successor's text, or covers the
     text of the other row.
     """
-    staying: list[_Known] = []
+    staying: list[_UnchangedRow] = []
     for row in sorted(part, key=_lasting, reverse=True):
         stand_ins = (
             other
@@ -342,7 +346,7 @@ def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
     return seen if row.expires is None else seen | {"expires_at": row.expires.isoformat()}
 
 
-def _worth(row: _Known) -> tuple[bool, bool, datetime]:
+def _worth(row: _UnchangedRow) -> tuple[bool, bool, datetime]:
     """Return a sort key; the row that is most like its live memory sorts last."""
     return (
         row.memory.content == row.alive.content,
@@ -351,7 +355,7 @@ def _worth(row: _Known) -> tuple[bool, bool, datetime]:
     )
 
 
-def _lasting(row: _Known) -> tuple[datetime, tuple[bool, bool, datetime]]:
+def _lasting(row: _UnchangedRow) -> tuple[datetime, tuple[bool, bool, datetime]]:
     expiries = [expiry_of(row.seen[name]) or _NEVER for name in EXPIRY if name in row.seen]
     return min(expiries, default=_NEVER), _worth(row)
 
@@ -360,7 +364,7 @@ def _lasting(row: _Known) -> tuple[datetime, tuple[bool, bool, datetime]]:
 
 
 def plan_changes(
-    ledger: Ledger, across: Collection[str] = (), dump: Mapping[str, DumpedRow] | None = None
+    ledger: Ledger, across: Collection[str], dump: Mapping[str, DumpedRow]
 ) -> WriteBackPlan:
     """Plan the changes of a store that this program cannot read, from the ledger alone.
 
@@ -369,8 +373,7 @@ def plan_changes(
 
     `across`: metadata keys in which a row may differ from the row that replaces it. `dump` maps the
     ids of the store's rows to the rows as they are now. A row is left alone if it is missing there,
-    or if its text is not the same as at the import. If `dump` is None, every row counts as
-    unchanged.
+    or if its text is not the same as at the import.
     """
     with ledger.reading() as reader:
         reading = _BY_USER.model_copy(update={"kind_keys": noted_kinds(reader)})
@@ -383,12 +386,13 @@ def plan_changes(
                 name is not None
                 and not row.forgotten
                 and memory.metadata.keys() not in _KEYS_OF_A_TURN
-                and (dump is None or _says(dump.get(name), memory.content))
+                and name in dump
+                and dump[name].memory.content == memory.content
             ):
                 arrived[name] = memory
         living = reader.memories.living_rows(memory.id for memory in arrived.values())
         ended = {one.memory.id: one for one in _ended(reader, arrived.values())}
-    known: list[_Known] = []
+    known: list[_UnchangedRow] = []
     over: list[tuple[ForeignRow, Memory, _Ended]] = []
     for name, memory in arrived.items():
         if memory.id in ended:
@@ -397,7 +401,7 @@ def plan_changes(
             fields = memory.model_dump(mode="json", exclude_defaults=True, exclude=_NOT_METADATA)
             theirs = ForeignRow(name, memory.content, {**memory.metadata, **fields})
             known.append(
-                _Known(
+                _UnchangedRow(
                     theirs,
                     memory,
                     memory.id,
@@ -406,10 +410,6 @@ def plan_changes(
                 )
             )
     return _with_ended(_plan_of(known, across), over, known)
-
-
-def _says(row: DumpedRow | None, text: str) -> bool:
-    return row is not None and row.memory.content == text
 
 
 def change_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow], now: datetime) -> list[str]:
@@ -449,19 +449,30 @@ def undo_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow]) -> list[str]:
 
 def _touched(fields: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return a row's fields, with `now` as the time of its last update if it has such a time."""
-    levels = {"": fields, "metadata": fields.get("metadata")}
-    new = {
-        name: changes_for(ForeignRow("", "-", _unsaid(level)), "-", None, _BY_USER, now)[1]
-        for name, level in levels.items()
-        if isinstance(level, Mapping)
-    }
-    nested = {"metadata": fields["metadata"] | new["metadata"]} if "metadata" in new else {}
-    return {**fields, **nested, **new[""]}
-
-
-def _unsaid(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != SAID}
+    inner = fields.get("metadata")
+    nested = {"metadata": inner | touched(inner, now)} if isinstance(inner, dict) else {}
+    return {**fields, **nested, **touched(fields, now)}
 
 
 def _update_line(row: DumpedRow, text: str, others: Mapping[str, Any]) -> str:
     return json_line({"update": row.name, "text": text, "metadata": others})
+
+
+# --- notes in the ledger --------------------------------------------------------------------------
+
+
+def note_kinds(ledger: Ledger, kinds: Iterable[str], across: Iterable[str] = ()) -> None:
+    """Note in the ledger that memories that differ in these fields are never compared.
+
+    What is noted of the fields in `across` is deleted.
+    """
+    with ledger.writing() as writer:
+        before = noted_kinds(writer)
+        names = [name for name in dict.fromkeys([*before, *kinds]) if name not in across]
+        if names != list(before):
+            writer.set_meta(_KINDS, json.dumps(names))
+
+
+def noted_kinds(reader: Reader) -> tuple[str, ...]:
+    """Return the metadata fields that keep memories apart in this ledger."""
+    return tuple(json.loads(reader.meta(_KINDS) or "[]"))

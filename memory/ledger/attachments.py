@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import StoredItem
-from memory.ledger.statements import TableGroup, among, naming_damage
+from memory.ledger.statements import TableGroup, among, by_time, naming_damage
 from memory.models import Episode
 
 FORGOTTEN_SUMMARY = "(forgotten)"
@@ -35,7 +35,7 @@ class Episodes(TableGroup):
     def owned_by(self, user: str) -> list[Episode]:
         return self._found(t.episodes.c.user == user)
 
-    def without_some(self) -> dict[str, list[str]]:
+    def forgotten_members(self) -> dict[str, list[str]]:
         """Map the id of each episode that lacks memories to the ids of its forgotten memories.
 
         An episode lacks memories if some of them were forgotten. It also lacks memories if the
@@ -218,14 +218,30 @@ class Items(TableGroup):
         arrived = sa.select(t.memories.c.id).where(t.memories.c.id == t.items.c.memory_id)
         return list(self._found(sa.and_(t.items.c.memory_id.is_not(None), ~arrived.exists())))
 
+    def due(self, now: datetime) -> list[StoredItem]:
+        """Return the items that expired by `now`."""
+        return list(self._found(by_time(t.items.c.expires_at) <= now.astimezone(UTC).isoformat()))
+
     def put(
-        self, namespace: Namespace, key: str, value: str, memory_id: str | None, at: datetime
+        self,
+        namespace: Namespace,
+        key: str,
+        value: str,
+        memory_id: str | None,
+        at: datetime,
+        ttl_minutes: float | None = None,
     ) -> None:
         """Store a value under a namespace and a key; replace the earlier value there, if any.
 
         `value`: JSON. `memory_id`: the id of the memory made from the value's text, if any.
         """
-        new = {"value": value, "memory_id": memory_id, "updated_at": at.isoformat()}
+        new = {
+            "value": value,
+            "memory_id": memory_id,
+            "updated_at": at.isoformat(),
+            "ttl_minutes": ttl_minutes,
+            "expires_at": _after(at, ttl_minutes),
+        }
         statement = self._transaction.upsert(t.items).values(
             id=_id(namespace, key),
             namespace=_escaped(_BETWEEN.join(namespace)),
@@ -234,6 +250,12 @@ class Items(TableGroup):
             **new,
         )
         self._connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=new))
+
+    def touch(self, item: StoredItem, now: datetime) -> None:
+        """Keep an item for its whole time to live from `now` on."""
+        of_item = t.items.c.id == _id(item.namespace, item.key)
+        until = _after(now, item.ttl_minutes)
+        self._connection.execute(t.items.update().where(of_item).values(expires_at=until))
 
     def delete(self, namespace: Namespace, key: str) -> None:
         self._connection.execute(t.items.delete().where(t.items.c.id == _id(namespace, key)))
@@ -255,7 +277,15 @@ def _as_item(row: sa.Row[Any]) -> StoredItem:
             memory_id=row.memory_id,
             created_at=datetime.fromisoformat(row.created_at),
             updated_at=datetime.fromisoformat(row.updated_at),
+            ttl_minutes=row.ttl_minutes,
+            expires_at=row.expires_at and datetime.fromisoformat(row.expires_at),
         )
+
+
+def _after(at: datetime, minutes: float | None) -> str | None:
+    if minutes is None:
+        return None
+    return (at.astimezone(UTC) + timedelta(minutes=minutes)).isoformat()
 
 
 def _id(namespace: Namespace, key: str) -> str:

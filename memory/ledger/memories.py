@@ -363,6 +363,13 @@ class Superseded(Memories):
             }
         )
 
+    def prolong(self, memory_id: str, until: datetime | None) -> None:
+        """Let a live memory expire at `until`, or never, if that is later than now."""
+        alive = self.living(memory_id)
+        ends = None if alive is None else alive.memory.expires_at
+        if alive is not None and ends is not None and (until is None or until > ends):
+            self._update({alive.memory.id: {"expires_at": until and until.isoformat()}})
+
     def end_of_chain(self, row: Row) -> Row | None:
         """Return the live memory that a superseded one led to; None if it was forgotten."""
         end: Row | None = row

@@ -90,6 +90,11 @@ def _to_9(connection: Connection) -> None:
     connection.exec_driver_sql(
         "CREATE INDEX ix_memories_expires_at ON memories (expires_at) WHERE expires_at IS NOT NULL"
     )
+    connection.exec_driver_sql("ALTER TABLE items ADD COLUMN ttl_minutes FLOAT")
+    connection.exec_driver_sql("ALTER TABLE items ADD COLUMN expires_at TEXT")
+    connection.exec_driver_sql(
+        "CREATE INDEX ix_items_expires_at ON items (expires_at) WHERE expires_at IS NOT NULL"
+    )
     connection.exec_driver_sql("UPDATE memories SET said = timestamp WHERE content <> ''")
     for column, index, columns in (
         (

@@ -262,6 +262,8 @@ class Lease:
 class StoredItem:
     """A value stored under a namespace and a key. `value` is JSON, byte for byte as given.
 
+    It is deleted at `expires_at`, and kept for `ttl_minutes` after each access; None is for ever.
+
     >>> with store.ledger.writing() as writer:
     ...     writer.items.put(("app",), "k", '{"a":  1}', None, datetime.now(UTC))
     ...     writer.items.get(("app",), "k").value
@@ -274,6 +276,8 @@ class StoredItem:
     memory_id: str | None
     created_at: datetime
     updated_at: datetime
+    ttl_minutes: float | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -212,6 +212,13 @@ items = sa.Table(
     sa.Column("memory_id", sa.Text, index=True),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),
+    sa.Column("ttl_minutes", sa.Float),  # for which it is kept after an access; None for ever
+    sa.Column("expires_at", sa.Text),  # when it is deleted; None if never
+)
+sa.Index(
+    "ix_items_expires_at",
+    items.c.expires_at,
+    sqlite_where=items.c.expires_at.is_not(None),
 )
 postings = sa.Table(
     "postings",

@@ -200,8 +200,8 @@ def _count(count: int, one: str, several: str = "") -> str:
 # --- files --------------------------------------------------------------------------------------
 
 
-def check_report_name(path: Path) -> None:
-    """Check that the file's extension is known and that its folder exists.
+def check_report_name(path: Path) -> Path:
+    """Return the path, if the file's extension is known and its folder exists.
 
     Raises: InputError.
     """
@@ -211,6 +211,7 @@ def check_report_name(path: Path) -> None:
         )
     if not path.resolve().parent.is_dir():
         raise InputError(path, "its folder does not exist", "make the folder first")
+    return path
 
 
 def write_report(report: Report, path: Path) -> None:

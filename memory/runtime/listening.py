@@ -1,6 +1,6 @@
 """HTTP servers: their address, the check of each request, and limits for each client.
 
-Only this file imports `uvicorn` and `h11`. uvicorn does not limit how long a client may take to
+Only this file imports `uvicorn`. uvicorn does not limit how long a client may take to
 send a request; `_Protocol` does. The servers speak plain HTTP: to reach them from other machines,
 put an encrypting proxy in front.
 """
@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-import h11
 import uvicorn
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
@@ -186,7 +185,7 @@ async def serve_until(
     `stop`, requests in progress get ten more seconds to finish.
     """
     connections = min(connections, _open_files() // 4)
-    limits_s = {h11.IDLE: header_s, h11.SEND_BODY: body_s}
+    limits_s = {"IDLE": header_s, "SEND_BODY": body_s}  # by the state of a client
     settings = uvicorn.Config(
         app,
         log_config=None,
@@ -229,10 +228,10 @@ class _Protocol(H11Protocol):
     If there are too many connections, the oldest one with an unfinished request is closed.
     """
 
-    _state: object = None
+    _state = ""
     _timer: asyncio.TimerHandle | None = None
 
-    def __init__(self, limits_s: Mapping[object, float], most: int, **uvicorns: Any) -> None:
+    def __init__(self, limits_s: Mapping[str, float], most: int, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
         self._limits_s = limits_s
         self._most = most
@@ -260,8 +259,8 @@ class _Protocol(H11Protocol):
         self._restart_timer()
 
     def _restart_timer(self) -> None:
-        state = self.conn.their_state
-        if state is self._state:
+        state = str(self.conn.their_state)
+        if state == self._state:
             return
         self._stop_timer()
         self._state = state

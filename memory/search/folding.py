@@ -14,7 +14,7 @@ from memory.coverage import (
     conflicting_values,
     differing,
     may_outdate,
-    parse_by_dictionary,
+    parse,
     states,
 )
 from memory.errors import InputError
@@ -137,7 +137,7 @@ def _text_itself(text: str) -> Counter[str]:
 
 @guarded(_text_itself)
 def _words(text: str) -> Counter[str]:
-    return _text_itself(text) if len(text) > LONGEST else parse_by_dictionary(text).counts
+    return _text_itself(text) if len(text) > LONGEST else parse(text).counts
 
 
 # --- the hits of a store's search ---
@@ -276,5 +276,5 @@ def _contradict(a: str, b: str) -> bool:
         return False
     if len(differing(a, b)) != 1:
         return False
-    negations = [parse_by_dictionary(text).negations for text in (a, b)]
+    negations = [parse(text).negations for text in (a, b)]
     return negations[0] != negations[1] or conflicting_values(a, b) is not None

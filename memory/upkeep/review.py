@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from memory.decide import (
     GroupPlan,
@@ -21,7 +21,7 @@ from memory.decide import (
 )
 from memory.deduplicator import Audit
 from memory.errors import InputError, MemoryNotFound
-from memory.ledger import DecisionRecord, Row, Snapshot, TextPair, snapshot_of
+from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
 from memory.models import PERSON, Decision, Question, Rules
 from memory.runtime import in_thread
 from memory.store import Holds, MemoryStore, Suspect, answer, suspects
@@ -48,6 +48,8 @@ from memory.upkeep.cards import (
 )
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Selection = tuple[str, frozenset[str]]  # the key of a group's card, and the ids left out of it
 
@@ -148,20 +150,19 @@ class Review:
 
     def questions(self, most: int) -> tuple[list[Card], int]:
         """Return the cards of at most `most` open questions of each kind, and their number."""
-        with self.store.ledger.reading() as reader:
-            return question_cards(reader, most)
+        return self._read(lambda reader: question_cards(reader, most))
 
     def history(self, most: int, below: int | None = None) -> list[Card]:
         """Return the cards of the latest decisions, newest first.
 
         `below`: only those with a lower number.
         """
-        with self.store.ledger.reading() as reader:
-            return recorded_cards(reader, reader.decisions.latest(most, below))[::-1]
+        return self._read(
+            lambda reader: recorded_cards(reader, reader.decisions.latest(most, below))[::-1]
+        )
 
     def memory(self, memory_id: str) -> MemoryHistory | None:
-        with self.store.ledger.reading() as reader:
-            return memory_history(reader, memory_id)
+        return self._read(lambda reader: memory_history(reader, memory_id))
 
     def conflicts(self) -> list[Card]:
         """Return a card for each pair of memories of which the older one may be outdated."""
@@ -192,12 +193,16 @@ class Review:
         older, newer = self.store.get(older_id), self.store.get(newer_id)
         return Suspect(older, newer) if older is not None and newer is not None else None
 
+    def _read(self, look: Callable[[Reader], T]) -> T:
+        with self.store.ledger.reading() as reader:
+            return look(reader)
+
     # --- looking ---
 
     async def look(self) -> None:
         """Plan the groups of the store as it is now. Call this before the first group is shown."""
         plan = (await self._audit()).plan
-        records = await in_thread(self._by_person)
+        records = await in_thread(self._read, lambda reader: reader.decisions.by_person())
         self._later = {frozenset(record.members) for record in records if record.pending}
         self._answered = sum(not record.left_for_later for record in records)
         # The least certain first; in a blind review the order must not show how certain they are.
@@ -207,10 +212,6 @@ class Review:
         )
         self._left = {planned.key: planned for planned in left}
         self._revision = plan.snapshot.revision
-
-    def _by_person(self) -> list[DecisionRecord]:
-        with self.store.ledger.reading() as reader:
-            return reader.decisions.by_person()
 
     def progress(self) -> ReviewProgress:
         later = sum(planned.ids in self._later for planned in self._left.values())
@@ -223,15 +224,11 @@ class Review:
         If only postponed groups are left and the store has changed, the groups are planned again.
         """
         waits = all(planned.ids in self._later for planned in self._left.values())
-        if waits and await in_thread(self._newest) != self._revision:
+        if waits and await in_thread(self._read, Reader.revision) != self._revision:
             async with self._one_at_a_time:
                 await self.look()
         left = [self._left[key] for key in self.keys()[:most]]
         return await in_thread(self._cards, left)
-
-    def _newest(self) -> int:
-        with self.store.ledger.reading() as reader:
-            return reader.revision()
 
     def _cards(self, left: Sequence[PlannedGroup]) -> list[Card]:
         by_plan: dict[int, list[PlannedGroup]] = {}
@@ -241,10 +238,11 @@ class Review:
         for some in by_plan.values():
             groups = tuple(planned.group for planned in some)
             found |= {card.key: card for card in cards_of(replace(some[0].plan, groups=groups))}
-        return [self._as_later(found[planned.key], planned) for planned in left]
-
-    def _as_later(self, card: Card, planned: PlannedGroup) -> Card:
-        return card.model_copy(update={"action": "later"}) if planned.ids in self._later else card
+        later = {"action": "later"}
+        return [
+            found[one.key].model_copy(update=later if one.ids in self._later else None)
+            for one in left
+        ]
 
     def keys(self) -> list[str]:
         """Return the keys of the groups that are left, in the order in which they are shown."""
@@ -394,13 +392,11 @@ class Review:
         return only(snapshot, {row.memory.id for row in snapshot.rows if row.live})
 
     def _snapshot(self, ids: frozenset[str]) -> Snapshot:
-        with self.store.ledger.reading() as reader:
-            return snapshot_of(reader, sorted(ids))
+        return self._read(lambda reader: snapshot_of(reader, sorted(ids)))
 
     def _kept_apart(self, rows: Sequence[Row]) -> frozenset[TextPair]:
         keys = [(self.store.scope_of(row.memory), row.dated_key) for row in rows]
-        with self.store.ledger.reading() as reader:
-            distinct = reader.distinct.of_all(keys, (PERSON,))
+        distinct = self._read(lambda reader: reader.distinct.of_all(keys, (PERSON,)))
         return frozenset(
             (scope.key, min(key, other), max(key, other))
             for (n, (scope, key)), (_, (_, other)) in combinations(enumerate(keys), 2)

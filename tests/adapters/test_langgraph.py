@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from memory.ledger import Ledger
 from memory.models import MergeGroup, NamedUpdate, Question, Verdict
 from memory.store import MemoryStore
 from memory.text import normalise
-from tests.doubles import PlacedEmbedder, ScriptedModel, ticking
+from tests.doubles import START, PlacedEmbedder, ScriptedModel, ticking
 
 pytest.importorskip("langgraph.store.base")
 from langgraph.store.base import (
@@ -30,6 +31,7 @@ from langgraph.store.base import (
     MatchCondition,
     PutOp,
     SearchOp,
+    TTLConfig,
 )
 from langgraph.store.memory import InMemoryStore
 
@@ -64,10 +66,13 @@ def opened(
     namespaces: Sequence[Sequence[str]] = (("memories",),),
     fields: Sequence[str] = ("text",),
     hybrid: bool = True,
+    clock: Callable[[], datetime] | None = None,
+    ttl: TTLConfig | None = None,
 ) -> Iterator[DedupStore]:
     config = MemoryConfig(dedup_enabled=dedup)
     model = ScriptedModel(*answers, *[Verdict(reason="told apart")] * 500)
-    store = MemoryStore(Ledger.create(url), placed(), folds=dedup, hybrid=hybrid, clock=ticking())
+    clock = clock or ticking()
+    store = MemoryStore(Ledger.create(url), placed(), folds=dedup, hybrid=hybrid, clock=clock)
     with (
         store,
         DedupStore(
@@ -75,6 +80,7 @@ def opened(
             MemoryDeduplicator(store, model, config=config),
             namespaces=namespaces,
             fields=fields,
+            ttl=ttl,
         ) as adapted,
     ):
         yield adapted
@@ -320,12 +326,58 @@ def test_a_field_may_lie_deeper_and_a_label_may_be_any(sqlite_url: str) -> None:
         assert value_of(store, ("mia", "drafts"), "c") == {"text": CAT}
 
 
-def test_a_time_to_live_is_refused(store: DedupStore) -> None:
-    assert not store.supports_ttl
-    with pytest.raises(NotImplementedError, match="TTL is not supported by DedupStore"):
-        store.put(MIA, "a", {"text": CAT}, ttl=5)
-    with pytest.raises(NotImplementedError, match="set ttl=None"):
-        store.batch([PutOp(MIA, "a", {"text": CAT}, ttl=5)])
+@pytest.fixture
+def timed(sqlite_url: str) -> Iterator[tuple[DedupStore, Callable[[float], None]]]:
+    """Yield a store, and a function that moves its clock to so many minutes after the start."""
+    now = [START]
+
+    def set_minutes(minutes: float) -> None:
+        now[0] = START + timedelta(minutes=minutes)
+
+    with opened(sqlite_url, clock=lambda: now[0], ttl={"default_ttl": 60.0}) as store:
+        yield store, set_minutes
+
+
+def test_an_item_is_deleted_when_nobody_reads_or_puts_it_for_its_time_to_live(
+    timed: tuple[DedupStore, Callable[[float], None]],
+) -> None:
+    store, set_minutes = timed
+    store.put(MIA, "cat", {"text": CAT}, ttl=10)
+    store.put(FILES, "cat", {"text": CAT}, ttl=10)
+    store.put(MIA, "tea", {"text": TEA})
+    store.put(MIA, "porto", {"text": PORTO}, ttl=None)
+    set_minutes(9)
+    assert value_of(store, MIA, "cat") == {"text": CAT}
+    assert [item.key for item in store.search(FILES, refresh_ttl=False)] == ["cat"]
+    set_minutes(18)
+    assert [item.key for item in store.search(FILES)] == []
+    assert texts_in(store, *MIA) == [TEA, CAT, PORTO]
+    set_minutes(29)
+    assert texts_in(store, *MIA) == [TEA, PORTO]
+    assert value_of(store, MIA, "cat") is None
+    assert store.list_namespaces() == [MIA]
+    set_minutes(30 + 60)
+    assert texts_in(store, *MIA) == [PORTO]
+
+
+def test_a_memory_stays_as_long_as_one_of_its_items(
+    timed: tuple[DedupStore, Callable[[float], None]],
+) -> None:
+    store, set_minutes = timed
+    store.put(MIA, "a", {"text": CAT}, ttl=None)
+    store.put(MIA, "b", {"text": CAT_AGAIN}, ttl=10)
+    store.put(MIA, "c", {"text": TEA}, ttl=10)
+    set_minutes(5)
+    store.put(MIA, "c", {"text": TEA}, ttl=None)
+    set_minutes(11)
+    assert {item.key for item in store.search(MIA)} == {"a", "c"}
+    assert (value_of(store, MIA, "a"), value_of(store, MIA, "b")) == ({"text": CAT}, None)
+
+
+@pytest.mark.parametrize("ttl", [-1.0, float("nan"), 1e300])
+def test_an_impossible_time_to_live_is_refused(store: DedupStore, ttl: float) -> None:
+    with pytest.raises(ValueError, match=r"ttl is .* not minutes from 0 to"):
+        store.put(MIA, "a", {"text": CAT}, ttl=ttl)
     assert store.search(()) == []
 
 

@@ -18,7 +18,7 @@ import pytest
 from memory.errors import InputError
 from memory.interchange.foreign import Reading
 from memory.interchange.langgraph import LangGraphStore, langgraph_at
-from memory.interchange.selection import unexpired_items
+from memory.interchange.selection import unexpired
 from memory.store import MemoryStore
 from tests.interchange.backs import (
     MERGED,
@@ -285,7 +285,7 @@ def test_what_has_expired_is_left_where_it_is_and_a_refreshed_time_is_no_change(
     place.run("UPDATE store SET expires_at = '2027-01-01 00:00:00+00:00' WHERE key IN ('x', 'y')")
     rows = place.theirs.found().rows
     assert {row.id for row in rows} - {
-        row.id for row in unexpired_items(rows, datetime(2028, 1, 1, tzinfo=UTC))
+        row.id for row in unexpired(rows, datetime(2028, 1, 1, tzinfo=UTC))
     } == {name("x"), name("y")}
     known = bring_in(store, place.theirs, BY_NAMESPACE)
     replace(store, known[name("x")], known[name("y")])

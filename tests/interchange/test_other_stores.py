@@ -6,7 +6,7 @@ import json
 import pickle
 import sqlite3
 from contextlib import closing
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from memory.assembly import Source, mem0_store, their_collection
 from memory.errors import InputError
 from memory.interchange.collection import Stored
 from memory.interchange.databases import copied
-from memory.interchange.foreign import ForeignRow, Reading, as_memories
-from memory.interchange.jsonl import read_graph, with_links_resolved
+from memory.interchange.foreign import ForeignRow, Reading, as_memories, as_memory
+from memory.interchange.jsonl import read_graph, to_memory, with_links_resolved
 from memory.interchange.langgraph import langgraph_at
 from memory.interchange.pgvector import PgvectorStore
 from memory.interchange.selection import unexpired, vector_folder, with_history
@@ -126,7 +126,24 @@ def test_a_folder_of_qdrant_holds_pickles_and_is_read_only_if_it_is_trusted(
 def test_what_mem0_shows_no_more_is_left_where_it_is() -> None:
     days = [None, "2026-05-01", "2026-05-02", "soon"]
     rows = [ForeignRow(str(day), None, {"expiration_date": day}) for day in days]
-    assert [row.id for row in unexpired(rows, date(2026, 5, 2))] == ["None", "2026-05-02", "soon"]
+    current = unexpired(rows, datetime(2026, 5, 2, 23, tzinfo=UTC))
+    assert [row.id for row in current] == ["None", "2026-05-02", "soon"]
+
+
+@pytest.mark.parametrize(
+    ("beside", "expires"),
+    [({"expiration_date": "2031-05-02"}, "2031-05-03"), ({"expiration_date": "soon"}, None)],
+)
+def test_the_last_day_that_mem0_shows_a_memory_is_its_last_here(
+    beside: dict[str, str], expires: str | None
+) -> None:
+    """In a row of its store, and in a line of an exported file."""
+    fields = {"user_id": "Mia", "created_at": "2026-05-01T08:00:00Z", **beside}
+    ends = None if expires is None else datetime.fromisoformat(f"{expires}T00:00:00Z")
+    read = as_memory(ForeignRow("a", "Mia sails.", fields), Reading())
+    assert (read.expires_at, read.metadata["expiration_date"]) == (ends, beside["expiration_date"])
+    line = {"content": "Mia sails.", "user": "Mia", **fields}
+    assert to_memory(line, keep_id=False, assume_utc=False).expires_at == ends
 
 
 def test_an_item_of_langgraph_is_a_memory_of_its_namespace(tmp_path: Path) -> None:

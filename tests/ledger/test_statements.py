@@ -136,7 +136,9 @@ def test_some_indexes_have_only_the_rows_that_are_looked_for(empty_url: str) -> 
     with Ledger.create(empty_url) as ledger, ledger.database.reading() as connection:
         made = {row[0]: row[1] for row in connection.execute(sa.text(query))}
     partial = {name for name, statement in made.items() if " WHERE " in statement}
-    assert partial == {"ix_decisions_by_person", "ix_memories_expires_at", "ix_turns_told"}
+    assert partial == {
+        "ix_decisions_by_person", "ix_items_expires_at", "ix_memories_expires_at", "ix_turns_told",
+    }  # fmt: skip
 
 
 def test_a_sqlite_ledger_does_not_load_the_dialect_of_postgresql(tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ def as_newest(dump: Dump, *copies: Path) -> Dump:
     for row in expected["memories"]:
         row |= {"said": row["timestamp"] if row["content"] else None, "when": "", "until": None}
         row |= {"expires_at": None}
+    for row in expected["items"]:
+        row |= {"ttl_minutes": None, "expires_at": None}
     for row in expected["decisions"]:
         row["refused"] = ""
     expected["meta"].append(
