@@ -51,9 +51,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import batching, importing, upkeeping, writing
-from memory.decide import NEIGHBOURS, PairSearch, PlanSettings
+from memory.decide import PairSearch, PlanSettings
 from memory.ledger import VectorTable
-from memory.models import Rules, Vectors, scale_of
+from memory.models import NEIGHBOURS, Rules, Vectors, scale_of
 from memory.providers import WordLlamaEmbedder
 from memory.text import has_cjk, normalise, text_key
 

@@ -21,10 +21,18 @@ import memory
 from memory import ChatMemory, Memories, MemoryDeduplicator, MemoryStore, Source
 from memory.assembly import build_deduplicator, build_model
 
-ROOMS = tuple(
-    f"memory.{room}".rstrip(".") for room in ("", "models", "assembly", "errors", "config", "text")
+ROOMS = (
+    "memory.coverage",
+    "memory.interchange",
+    "memory.upkeep",
+    "memory.text",
+    "memory.config",
+    "memory.assembly",
+    "memory.errors",
+    "memory.models",
+    "memory",
 )
-"""Rooms all of whose names need an example: what users import from, and what is read most."""
+"""Rooms all of whose names need an example. Examples use the last of equal names."""
 FACES = (Memories, ChatMemory, MemoryStore, MemoryDeduplicator)
 """Classes whose methods need an example, too."""
 
@@ -40,9 +48,10 @@ def names(*rooms: str) -> dict[str, Any]:
 
 def documented() -> Iterator[tuple[str, Any]]:
     """Yield the public classes, functions and methods that return something, by name."""
-    for name, found in names(*ROOMS).items():
-        if getattr(found, "__module__", "").startswith("memory") and returns_something(found):
-            yield name, found
+    for room in ROOMS:
+        for name, found in names(room).items():
+            if getattr(found, "__module__", "").startswith("memory") and returns_something(found):
+                yield f"{room}.{name}", found
     for face in FACES:
         for name, method in inspect.getmembers(face, inspect.isfunction):
             if not name.startswith("_") and returns_something(method):
@@ -90,6 +99,8 @@ def objects_in(folder: Path) -> Iterator[dict[str, Any]]:
             "chat": chat,
             "model": model,
             "deduplicator": build_deduplicator(memories.store, config, model),
+            "Path": Path,
+            "json": json,
             "datetime": datetime,
             "UTC": UTC,
             "run": runner.run,

@@ -46,6 +46,13 @@ _INVENTS = "states what no memory states:"
 
 
 class Belief(StrEnum):
+    """The program's opinion about a merged text; a model must read a doubtful one.
+
+    >>> same, reworded = "Mia has a cat.", "Mia owns a cat."
+    >>> [verify(text, [same]).belief.name for text in (same, reworded, "Mia has two cats.")]
+    ['BELIEVED', 'DOUBTFUL', 'REFUSED']
+    """
+
     BELIEVED = "believed"
     DOUBTFUL = "doubtful"
     """Neither accepted nor refused: a model or a person must read the text."""
@@ -151,6 +158,12 @@ def verify_by_words(
     has all its words, and adds no word, otherwise REFUSED. Exception: the text need not cover a
     source if a newer source states the same with other numbers; `reason` then names the outdated
     values.
+
+    >>> sources = "Mia has two cats.", "Mia has a dog."
+    >>> verify_by_words("Mia has two cats and a dog.", sources).belief.name
+    'BELIEVED'
+    >>> verify_by_words("Mia has a cat and a dog.", sources).reason
+    'the merged text does not state: two, cat'
     """
     found = verify(text, sources, said)
     if found.belief is not Belief.DOUBTFUL:
@@ -368,6 +381,10 @@ def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
 
     Two texts conflict if each has a hard fact that the other lacks, or if they have different
     numerals in the same position.
+
+    >>> conflicting_values("Mia has two cats.", "Mia has three cats.")
+    ('two', 'three')
+    >>> conflicting_values("Mia has two cats.", "Mia has a dog.")
     """
     ours, theirs = hard_facts([old, new])
     before, after = ours.beyond([theirs]), theirs.beyond([ours])
@@ -384,6 +401,10 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
 
     If any of the texts has more than `LONGEST` characters, only the numerals and names of each
     text are returned.
+
+    >>> pets, boat = hard_facts(["Mia has two cats.", "Mia has a boat."])
+    >>> pets.beyond([boat])
+    ['two']
     """
     names = _names_in([text for text in texts if not _capitalises_nouns(text)])
     if max(map(len, texts), default=0) > LONGEST:

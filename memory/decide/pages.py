@@ -15,16 +15,14 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from memory.models import Flags, Ints, Memory, Question, Scope
+from memory.models import MOST_ON_PAGE, NEIGHBOURS, Flags, Ints, Memory, Question, Scope
 from memory.search import Pairs
 
-MOST_ON_PAGE = 48
 MOST_CHARACTERS = 8_000
 """Maximum total length of the texts on a page.
 
 The first two texts may exceed it, and so may the neighbours added to a page with one memory.
 """
-NEIGHBOURS = 10
 SURELY_MET = 8
 _SHOWN = 0.81
 """The share of the total weight of all edges that ordinary pages must show.

@@ -22,11 +22,12 @@ from memory.decide.likeness import (
     find_pairs,
     plan_groups,
 )
-from memory.decide.pages import NEIGHBOURS, PagePlan, PageRules, pages
+from memory.decide.pages import PagePlan, PageRules, pages
 from memory.decide.policy import GroupPlan
 from memory.ledger import Row, ScopedText, Snapshot, TextPair
 from memory.models import (
     COMPARED,
+    NEIGHBOURS,
     PLAIN,
     Floats,
     Ints,

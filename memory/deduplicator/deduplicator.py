@@ -12,7 +12,6 @@ from pydantic import SecretStr
 from memory.config import PLAIN_THRESHOLDS, LLMConfig, MemoryConfig
 from memory.decide import (
     MOST_ASKED,
-    MOST_ON_PAGE,
     Order,
     PageRules,
     PlanSettings,
@@ -26,6 +25,7 @@ from memory.deduplicator.run_progress import OnEvent
 from memory.ledger import Lease
 from memory.models import (
     COMPARED,
+    MOST_ON_PAGE,
     OFFLINE,
     PLAIN,
     Action,
@@ -260,9 +260,8 @@ class MemoryDeduplicator:
             for one in found:
                 if isinstance(one, Outcome):
                     ended += head.answered.successions if head.answered else ()
-                    outcomes.append(
-                        replace(one, usage=head.spent + one.usage) if head.spent else one
-                    )
+                    paid = head.spent + one.usage if head.spent else one.usage
+                    outcomes.append(replace(one, usage=paid))
                     if head.named and head.named.decision:
                         log_merges(head.named.decision)
                     head = merges.get(len(outcomes)) or _Head()
@@ -272,11 +271,8 @@ class MemoryDeduplicator:
                     head.answered = await self._by_model(one, calls, head)
             if tell is not None:
                 tell(len(outcomes))
-        ended += [
-            Succession(name, outcome.memory.id, "")
-            for one, outcome in zip(new, outcomes, strict=True)
-            for name in one.ended
-        ]
+        both = zip(new, outcomes, strict=True)
+        ended += [Succession(name, got.memory.id, "") for one, got in both for name in one.ended]
         return await self._supersede(ended, outcomes, calls, run, lease) if ended else outcomes
 
     async def _supersede(

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, repeat
+from itertools import chain, combinations, repeat
 
 from memory.decide import (
     Apart,
@@ -36,6 +36,7 @@ from memory.deduplicator.trial import (
     described,
 )
 from memory.errors import CallsSpent, ModelError, ModelNotAsked
+from memory.ledger import Reader
 from memory.models import (
     MOST_READ,
     PERSON,
@@ -44,19 +45,22 @@ from memory.models import (
     Decision,
     Embedded,
     Extracted,
+    Judge,
     LanguageModel,
     Memory,
     ProposedMerge,
     Question,
     Refusal,
     Rules,
+    Scope,
     Succession,
     Usage,
     Verdict,
 )
 from memory.providers import Asking, Budget, CallBudget
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
-from memory.store import Asker, MemoryStore, Named, find_named, superseding
+from memory.search import Probe, ranked
+from memory.store import Asker, MemoryStore, superseding
 from memory.text import shortened
 
 logger = logging.getLogger(__name__)
@@ -160,10 +164,10 @@ class Judging:
         `new`: each new memory as it was extracted, and the same memory with its vector. One call of
         the model checks all doubtful texts.
         """
-        found, revision = await in_thread(find_named, self._store, new)
+        found, revision = await in_thread(_find_named, self._store, new)
         parts: list[Part] = []
         for (extracted, _), named in zip(new, found, strict=True):
-            if isinstance(named, Named):
+            if isinstance(named, _Named):
                 merge = ProposedMerge(named.members, extracted.merged.strip())
                 part = await in_thread_if_long(merge_texts(merge), part_alone, merge, named.keeper)
                 parts.append(part)
@@ -476,3 +480,89 @@ def log_merges(decision: Decision) -> None:
         count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
         text = shortened(survivor.memory.content, QUOTED)
         logger.info('DEDUP_MERGE: %d memories -> "%s"', count, text)
+
+
+# --- what a model names when it extracts a memory ---
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A new memory, and the stored memories that a model says it repeats or updates.
+
+    `members` holds the new memory and the stored ones, oldest first. `similarity`: the lowest
+    similarity of the new memory to a stored member; None if no vectors are known. `keeper`: who
+    called two members distinct, a person or a model; None if nobody did. A verdict on a memory that
+    a member replaced counts as one on the member.
+    """
+
+    members: tuple[Memory, ...]
+    similarity: float | None
+    keeper: Judge | None
+
+
+def _find_named(
+    store: MemoryStore, new: Sequence[tuple[Extracted, Embedded]]
+) -> tuple[list[_Named | str], int]:
+    """Look up, for each new memory, the stored memories in its `Extracted.named`.
+
+    Return a list, and the ledger's revision. The list has an item for each new memory, in order: a
+    _Named, or the reason why the new memory cannot be merged with these stored memories. No stored
+    memory is in more than one _Named.
+    """
+    taken: set[str] = set()
+    found: list[_Named | str] = []
+    with store.ledger.reading() as reader:
+        for said, embedded in new:
+            found.append(one := _named_by(store, reader, said, embedded, taken))
+            if isinstance(one, _Named):
+                taken |= {name.id for name in said.named}
+        return found, reader.revision()
+
+
+def _named_by(
+    store: MemoryStore, reader: Reader, said: Extracted, new: Embedded, taken: set[str]
+) -> _Named | str:
+    rows = reader.memories.rows([one.id for one in said.named])
+    for one in said.named:
+        row = rows.get(one.id)
+        if one.id in taken:
+            return f"another memory of these turns replaces {one.id}"
+        if row is None or not row.live or row.text_key != one.text_key:
+            return f"{one.id} changed after it was shown"
+    hits = []
+    if new.vector is not None:
+        probe = Probe(new.memory.content, new.vector)
+        hits = ranked(reader, probe, rows.values(), store.scale)
+    stored = [row.memory for row in rows.values()]
+    members = sorted([*stored, new.memory], key=lambda one: one.timestamp)
+    return _Named(
+        tuple(members),
+        min((hit.similarity for hit in hits), default=None),
+        _keeper(reader, store.scope_of(new.memory), members),
+    )
+
+
+def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | None:
+    """Return who called two members distinct, a person or a model; None if nobody did.
+
+    If both did, return the person. A verdict on a memory that a member replaced counts as one on
+    the member.
+    """
+    stored = reader.memories
+    stand_for = [
+        {member.dated_key}
+        | {row.dated_key for row in stored.rows(stored.ancestors(member.id)).values()}
+        for member in members
+    ]
+    keys = sorted(set().union(*stand_for))
+    judges: tuple[Judge, ...] = ("person", "model")
+    for judge in judges:
+        apart = reader.distinct.of_all([(scope, key) for key in keys], (judge,))
+        distinct = dict(zip(keys, apart, strict=True))
+        if any(
+            not distinct[key].isdisjoint(other)
+            for one, other in combinations(stand_for, 2)
+            for key in one
+        ):
+            return judge
+    return None

@@ -13,11 +13,10 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from memory.decide import MOST_ON_PAGE
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryPipelineError
 from memory.extractor.extractor import leased
-from memory.models import Action, DeduplicationReport, Outcome, Scope
+from memory.models import MOST_ON_PAGE, Action, DeduplicationReport, Outcome, Scope
 from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)

@@ -34,7 +34,12 @@ _NEVER = 10**9  # writes before Chroma rewrites its index files; this number is 
 
 @dataclass(frozen=True)
 class ChromaStore(ExternalStore):
-    """A Chroma collection of another program, not opened yet."""
+    """A Chroma collection of another program, not opened yet.
+
+    >>> theirs = ChromaStore(Path("notes"), "memories")
+    >>> theirs.kind, theirs.files  # nothing is there, and nothing was opened
+    ('chroma', [])
+    """
 
     place: Path | ChromaServer
     kind: ClassVar[Kind] = "chroma"

@@ -85,6 +85,10 @@ class CollectionRows:
     """All rows of another program's collection.
 
     Later runs recognise the collection by `collection_id`.
+
+    >>> found = notes.opened()[0].found()
+    >>> found.collection_id[:10], len(found.rows)
+    ('langgraph:', 2)
     """
 
     collection_id: str
@@ -96,6 +100,10 @@ class ExternalStore(ABC):
     """A collection in another program's store, not opened yet.
 
     `place` is the folder, file, server or URL of the store. `name` is the collection's name in it.
+
+    >>> theirs, _ = notes.opened()
+    >>> theirs.kind, [row.id for row in theirs.found().rows]
+    ('langgraph', ['memories.noa/1', 'memories.noa/2'])
     """
 
     place: Any

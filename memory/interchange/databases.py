@@ -292,6 +292,11 @@ def _may_not_write(file: Path) -> InputError:
 
 
 def is_postgres(place: str) -> bool:
+    """Return whether a text is the URL of a PostgreSQL database.
+
+    >>> is_postgres("postgresql://localhost/notes"), is_postgres("notes.db")
+    (True, False)
+    """
     return place.startswith(("postgresql://", "postgres://", "postgresql+psycopg://"))
 
 

@@ -66,6 +66,10 @@ class ForeignRow(Row):
     Each of the `links` is a dict with `link_type`, `note` and `target_id`, the id of another row.
     `expires` is the time of expiry, and `created` the time of creation, if the store keeps them
     outside of the metadata; otherwise None.
+
+    >>> row = notes.opened()[0].found().rows[0]
+    >>> row.id, row.document, row.created
+    ('memories.noa/1', None, '2026-05-01 08:00:00+00:00')
     """
 
     links: list[dict[str, Any]] = field(default_factory=list)
@@ -137,6 +141,10 @@ def as_memories(
     """Read rows as memories; yield a memory or an error for each row, in the order of `rows`.
 
     `source` is the store's name in errors.
+
+    >>> rows = [ForeignRow("1", "Mia rows.", {"user_id": "Mia", "created_at": "2026-05-01T08:00Z"})]
+    >>> [(memory.user, memory.content) for memory in as_memories(rows, "notes", Reading())]
+    [('Mia', 'Mia rows.')]
 
     Raises: InputError in two cases. In the first, `reading` names a metadata key that no row has.
     In the second, no row has a user, an agent or a run, and `reading.no_user` is False.
@@ -400,7 +408,13 @@ def _checked(given: dict[str, Any], left: dict[str, Any], row: ForeignRow) -> Me
 
 
 def users_of_several_agents(memories: Iterable[Memory]) -> int:
-    """Return the number of users whose memories have different values of `agent_id`."""
+    """Return the number of users whose memories have different values of `agent_id`.
+
+    >>> mine = store.new_memory("Mia rows.", user="Mia")
+    >>> copies = [mine.model_copy(update={"metadata": {"agent_id": name}}) for name in "ab"]
+    >>> users_of_several_agents(copies), users_of_several_agents(copies[:1])
+    (1, 0)
+    """
     pairs = {
         (memory.user, str(memory.metadata["agent_id"]))
         for memory in memories

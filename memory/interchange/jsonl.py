@@ -43,6 +43,12 @@ def write_memory(
     external id. The other ids are written under the key `replaces`.
 
     `said` is left out if it equals the `timestamp`, and null if it is unknown.
+
+    >>> memory = store.new_memory("Mia rows.", user="Mia")
+    >>> sorted(json.loads(write_memory(memory)))
+    ['content', 'id', 'timestamp', 'user']
+    >>> json.loads(write_memory(memory, ("a", "b")))["replaces"]  # b becomes its external id
+    ['a']
     """
     fields = memory.model_dump(mode="json", exclude_defaults=True, exclude={"said"})
     if memory.said is None or memory.said.isoformat() != memory.timestamp.isoformat():
@@ -61,6 +67,13 @@ def split_ended(memories: Iterable[Memory]) -> tuple[list[Memory], list[Ended]]:
     """Divide memories of a JSON Lines file into those that hold and those that ended.
 
     `write_memory` marks the second kind; `to_memory` leaves its marks in the metadata.
+
+    >>> home = store.new_memory("Mia lives in Porto.", user="Mia")
+    >>> line = write_memory(home, until=home.timestamp, successor_id="mem_0123456789ab")
+    >>> ended = to_memory(json.loads(line), keep_id=True, assume_utc=False)
+    >>> holding, gone = split_ended([ended, store.new_memory("Mia rows.")])
+    >>> [memory.content for memory in holding], len(gone)
+    (['Mia rows.'], 1)
     """
     hold, ended = list[Memory](), list[Ended]()
     for memory in memories:
@@ -79,7 +92,13 @@ def split_ended(memories: Iterable[Memory]) -> tuple[list[Memory], list[Ended]]:
 
 @dataclass(frozen=True, eq=False)
 class DumpedRow:
-    """A line of a JSON Lines file: its fields as they were read, and the memory made from them."""
+    """A line of a JSON Lines file: its fields as they were read, and the memory made from them.
+
+    >>> size = Path("rows.jsonl").write_text('{"id": 7, "content": "Mia rows.", "room": "a"}')
+    >>> [row] = read_rows(Path("rows.jsonl"), default_time=datetime.now(UTC))
+    >>> row.name, row.others, row.memory.external_id
+    (7, {'room': 'a'}, '7')
+    """
 
     memory: Memory
     fields: dict[str, Any]
@@ -107,7 +126,14 @@ def read_memories(
     zone: tzinfo | None = None,
     default_time: datetime | None = None,
 ) -> Iterator[Memory | InputError]:
-    """Yield what `read_rows` yields, but only the memory of each row."""
+    """Yield what `read_rows` yields, but only the memory of each row.
+
+    >>> line = '{"content": "Mia rows.", "created_at": "2026-05-01T08:00:00Z"}'
+    >>> size = Path("rows.jsonl").write_text(line)
+    >>> [memory] = read_memories(Path("rows.jsonl"))
+    >>> memory.content, str(memory.timestamp.date())
+    ('Mia rows.', '2026-05-01')
+    """
     for row in read_rows(path, assume_utc=assume_utc, zone=zone, default_time=default_time):
         yield row if isinstance(row, InputError) else row.memory
 
@@ -123,6 +149,11 @@ def read_rows(
 
     Each line is read as by `to_memory`. If two lines have the same id but different contents, the
     later one is an error.
+
+    >>> size = Path("rows.jsonl").write_text('{"content": "Mia rows."}\\n\\n{"content": ""}')
+    >>> [row, error] = read_rows(Path("rows.jsonl"), default_time=datetime.now(UTC))
+    >>> row.memory.content, error.line
+    ('Mia rows.', 3)
 
     Raises: InputError if the file cannot be read at all.
     """
@@ -201,6 +232,12 @@ def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
 
     A memory's `external_id` is its id in another program. If a link's target is the `external_id`
     of one of `memories`, the target becomes the `id` of that memory. Other links stay as they are.
+
+    >>> row = store.new_memory("Mia rows.").model_copy(update={"external_id": "n1"})
+    >>> link = MemoryLink(target_id="n1")
+    >>> sail = store.new_memory("Mia sails.").model_copy(update={"linked_ids": (link,)})
+    >>> with_links_resolved([row, sail])[1].linked_ids[0].target_id == row.id
+    True
     """
     ours = {memory.external_id: memory.id for memory in memories if memory.external_id}
 
@@ -220,6 +257,10 @@ def to_turn(fields: Mapping[str, Any], zone: tzinfo | None = None) -> Turn:
 
     `fields` must have `speaker` or `user`, `text`, and `timestamp` or `at`. It may have `is_bot`,
     `id` and `conversation`. `zone`: the time zone of a time without one; None refuses such times.
+
+    >>> turn = to_turn({"user": "Mia", "text": "I row.", "at": "2026-05-01T08:00+02:00"})
+    >>> turn.speaker, turn.conversation
+    ('Mia', 'Mia')
 
     Raises: ValueError, whose message says in one line what is wrong.
     """
@@ -256,6 +297,11 @@ def to_memory(
 
     Keys that are not fields of a memory become metadata. The key `replaces` is dropped from a line
     whose `id` is kept.
+
+    >>> fields = {"id": "n1", "content": "Mia rows.", "created_at": "2026-05-01", "room": "a"}
+    >>> memory = to_memory(fields, keep_id=False, assume_utc=True)
+    >>> memory.external_id, memory.metadata, str(memory.timestamp.date())
+    ('n1', {'created_at': '2026-05-01', 'room': 'a'}, '2026-05-01')
 
     Raises: ValueError, whose message says in one line what is wrong.
     """
@@ -299,6 +345,13 @@ def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
     observation becomes one row; the entity's name becomes the row's user. For a relation from
     entity A to entity B, the first row of A gets a link to the first row of B. Each bad line gives
     one error.
+
+    >>> size = Path("graph.jsonl").write_text(
+    ...     '{"type": "entity", "name": "Mia", "entityType": "person", "observations": ["rows"]}'
+    ... )
+    >>> rows, problems = read_graph(Path("graph.jsonl"))
+    >>> [(row.document, row.metadata) for row in rows], problems
+    ([('rows', {'user': 'Mia', 'entity': 'Mia', 'tags': ['person']})], [])
 
     Raises: InputError if the file cannot be read at all.
     """

@@ -45,7 +45,11 @@ class LangGraphStore(DatabaseStore):
 
 
 def langgraph_at(place: str) -> LangGraphStore:
-    """Return the LangGraph store at a SQLite file or a PostgreSQL URL; do not open it."""
+    """Return the LangGraph store at a SQLite file or a PostgreSQL URL; do not open it.
+
+    >>> langgraph_at("notes.sqlite").kind, langgraph_at("postgresql://localhost/notes").files
+    ('langgraph', [])
+    """
     return LangGraphStore(place if is_postgres(place) else Path(place))
 
 

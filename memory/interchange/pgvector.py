@@ -48,6 +48,9 @@ class PgvectorStore(DatabaseStore):
     """A table, or a LangChain collection, in a PostgreSQL database.
 
     `place` is the database's URL; `name` is the table's or the collection's name.
+
+    >>> PgvectorStore("postgresql://localhost/mem0", "memories").files  # nothing is copied
+    []
     """
 
     kind: ClassVar[Kind] = "pgvector"

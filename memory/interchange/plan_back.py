@@ -79,6 +79,12 @@ class LeftAlone:
     """A row that a write-back skips although its memory was merged.
 
     `id` is the row's id. `why` is the reason, worded for a user.
+
+    >>> report = await import_memories(notes, config)
+    >>> plan = compare(notes, config).plan
+    >>> fewer = plan.without(["memories.noa/1"], "a person wants to keep it")
+    >>> [(row.id, row.why) for row in fewer.left_alone], fewer.deletions
+    ([('memories.noa/1', 'a person wants to keep it')], ())
     """
 
     id: str
@@ -106,6 +112,11 @@ class WriteBackPlan:
     `unknown` is the number of further rows that are skipped: they were never imported, they were
     changed after the import, or their memories were forgotten. In a plan of `plan_changes`,
     `unknown` is 0, because that function does not count such rows.
+
+    >>> report = await import_memories(notes, config)
+    >>> plan = compare(notes, config).plan
+    >>> [row.id for row in plan.updates], [row.row.id for row in plan.deletions]
+    ([], ['memories.noa/1'])
     """
 
     updates: tuple[Update, ...]
@@ -176,6 +187,13 @@ def plan_write_back(
 
     A row is left alone if anything other than an earlier write-back has changed it since the
     import.
+
+    >>> report = await import_memories(notes, config)
+    >>> rows = notes.opened()[0].found().rows
+    >>> reading = notes.reading.model_copy(update={"user_key": "namespace"})
+    >>> plan = plan_write_back(rows, reading, store.ledger)
+    >>> [deletion.row.id for deletion in plan.deletions]
+    ['memories.noa/1']
     """
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
@@ -374,6 +392,15 @@ def plan_changes(
     `across`: metadata keys in which a row may differ from the row that replaces it. `dump` maps the
     ids of the store's rows to the rows as they are now. A row is left alone if it is missing there,
     or if its text is not the same as at the import.
+
+    >>> texts = enumerate(("Ida rows.", "Ida rows!"))
+    >>> rows = [json.dumps({"id": f"i{n}", "user": "Ida", "content": text}) for n, text in texts]
+    >>> size = Path("ida.jsonl").write_text("\\n".join(rows))
+    >>> report = await import_memories(Source(file="ida.jsonl"), config)
+    >>> read = read_rows(Path("ida.jsonl"), default_time=datetime.now(UTC))
+    >>> dump = {str(row.name): row for row in read}
+    >>> [row.row.id for row in plan_changes(store.ledger, (), dump).deletions]
+    ['i0']
     """
     with ledger.reading() as reader:
         reading = _BY_USER.model_copy(update={"kind_keys": noted_kinds(reader)})
@@ -418,6 +445,16 @@ def change_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow], now: dateti
     An update has the row's id, its new text and all its other fields. A deletion has the row's id
     and a reason. `dump` has the plan's rows, by id: what a plan does not change is written as it
     was read. `now` is the time of the updates.
+
+    >>> texts = enumerate(("Ida rows.", "Ida rows!"))
+    >>> rows = [json.dumps({"id": f"i{n}", "user": "Ida", "content": text}) for n, text in texts]
+    >>> size = Path("ida.jsonl").write_text("\\n".join(rows))
+    >>> report = await import_memories(Source(file="ida.jsonl"), config)
+    >>> read = read_rows(Path("ida.jsonl"), default_time=datetime.now(UTC))
+    >>> dump = {str(row.name): row for row in read}
+    >>> plan = plan_changes(store.ledger, (), dump)
+    >>> [sorted(json.loads(line)) for line in change_lines(plan, dump, datetime.now(UTC))]
+    [['because', 'delete']]
     """
     updates = [
         _update_line(
@@ -442,6 +479,16 @@ def undo_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow]) -> list[str]:
 
     Each line has the id, the text and all other fields of a row, as they were read from the dump.
     The program has to update the row, or to add it if it was deleted.
+
+    >>> texts = enumerate(("Ida rows.", "Ida rows!"))
+    >>> rows = [json.dumps({"id": f"i{n}", "user": "Ida", "content": text}) for n, text in texts]
+    >>> size = Path("ida.jsonl").write_text("\\n".join(rows))
+    >>> report = await import_memories(Source(file="ida.jsonl"), config)
+    >>> read = read_rows(Path("ida.jsonl"), default_time=datetime.now(UTC))
+    >>> dump = {str(row.name): row for row in read}
+    >>> plan = plan_changes(store.ledger, (), dump)
+    >>> [json.loads(line)["text"] for line in undo_lines(plan, dump)]
+    ['Ida rows.']
     """
     rows = (dump[change.row.id] for change in plan.changes)
     return [_update_line(row, row.fields["content"], row.others) for row in rows]
@@ -474,5 +521,11 @@ def note_kinds(ledger: Ledger, kinds: Iterable[str], across: Iterable[str] = ())
 
 
 def noted_kinds(reader: Reader) -> tuple[str, ...]:
-    """Return the metadata fields that keep memories apart in this ledger."""
+    """Return the metadata fields that keep memories apart in this ledger.
+
+    >>> note_kinds(store.ledger, ["status"])
+    >>> with store.ledger.reading() as reader:
+    ...     noted_kinds(reader)
+    ('status',)
+    """
     return tuple(json.loads(reader.meta(_KINDS) or "[]"))

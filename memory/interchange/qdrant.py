@@ -28,10 +28,20 @@ _MOST_DIGITS = 20  # of a 64-bit number; a UUID without hyphens has 32
 
 
 def is_qdrant(folder: Path) -> bool:
+    """Return whether a folder has the files of a local Qdrant.
+
+    >>> is_qdrant(Path("no-such-folder"))
+    False
+    """
     return (folder / "meta.json").is_file() and (folder / "collection").is_dir()
 
 
 def is_address(place: str) -> bool:
+    """Return whether a text is the URL of a server, not the path of a folder.
+
+    >>> is_address("http://localhost:6333"), is_address("./qdrant")
+    (True, False)
+    """
     return place.startswith(("http://", "https://"))
 
 
@@ -42,6 +52,13 @@ class QdrantStore(ExternalStore):
     `place` is a folder, or the URL of a server such as `http://HOST:6333`. Qdrant gives collections
     no ids, so later runs recognise a collection by its place and its name. `trusted` says that the
     pickles in a folder may be read.
+
+    >>> QdrantStore("http://localhost:6333", "notes").address
+    'http://localhost:6333'
+    >>> QdrantStore(Path("qdrant"), "notes")
+    Traceback (most recent call last):
+        ...
+    memory.errors.InputError: qdrant: is a folder of Qdrant, which holds Python pickles:...
 
     Raises: InputError if `place` is a folder that is not trusted.
     """

@@ -69,6 +69,11 @@ _NEARLY_UNIQUE = 0.9  # different values per row, from which on a field identifi
 def vector_folder(path: Path) -> Path:
     """Return the folder of mem0's Chroma or Qdrant store: `path` itself, or the only store in it.
 
+    >>> Path("mem0/chroma").mkdir(parents=True)
+    >>> Path("mem0/chroma/chroma.sqlite3").touch()
+    >>> vector_folder(Path("mem0")).name
+    'chroma'
+
     Raises: InputError if there is no such store, or more than one.
     """
     if not path.is_dir():
@@ -102,6 +107,12 @@ def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
     `path` is mem0's folder. A row that is not in the file stays as it is. If there is no such file,
     all rows stay as they are.
 
+    >>> Path("own/chroma").mkdir(parents=True)
+    >>> Path("own/chroma/chroma.sqlite3").touch()
+    >>> rows = [ForeignRow("1", "Mia rows.", {})]
+    >>> with_history(rows, Path("own")) == rows  # there is no history.db
+    True
+
     Raises: InputError if the history cannot be read, or `path` is not mem0's folder.
     """
     times: dict[str, str] = {}
@@ -125,7 +136,13 @@ def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
 
 
 def unexpired(rows: Sequence[ForeignRow], now: datetime) -> Iterator[ForeignRow]:
-    """Yield the rows that do not expire, or expire after `now`."""
+    """Yield the rows that do not expire, or expire after `now`.
+
+    >>> over = ForeignRow("1", "Mia rows.", {"expiration_date": "2020-01-01"})
+    >>> lasting = ForeignRow("2", "Mia sails.", {})
+    >>> [row.id for row in unexpired([over, lasting], datetime.now(UTC))]
+    ['2']
+    """
     ends = ((row, ends_at(row)) for row in rows)
     return (row for row, at in ends if at is None or at > now)
 
@@ -144,6 +161,10 @@ def choose_namespaces(
     `wanted` has names such as `users.mia`, which has the labels `users` and `mia`. A label `*`
     stands for any one label. Namespaces inside a wanted one are chosen too. If `wanted` is empty,
     the namespaces that seem to hold memories are chosen. `source` is the store's name in errors.
+
+    >>> rows = notes.opened()[0].found().rows
+    >>> choose_namespaces(rows, "notes", notes.reading, ["memories.*"])
+    (('memories.noa',), {})
 
     Raises: InputError if a wanted namespace does not exist. InputError, too, if `wanted` is empty
     and the namespaces that could be chosen hold rows of several kinds, such as memories and todos.
@@ -197,7 +218,11 @@ def _kind(row: ForeignRow, reading: Reading) -> frozenset[str]:
 
 
 def described(rows: Iterable[ForeignRow], reading: Reading) -> str:
-    """Describe the namespaces of the rows: how many rows each has, of which kind, and a sample."""
+    """Describe the namespaces of the rows: how many rows each has, of which kind, and a sample.
+
+    >>> described(notes.opened()[0].found().rows, notes.reading)
+    "memories.noa (2, such as 'Noa has a cat.')"
+    """
     by_namespace = _by_namespace(rows)
     parts = []
     for name, items in sorted(by_namespace.items())[:_NAMED]:
@@ -217,7 +242,12 @@ def _by_namespace(rows: Iterable[ForeignRow]) -> dict[str, list[ForeignRow]]:
 
 
 def in_namespaces(rows: Iterable[ForeignRow], chosen: Iterable[str]) -> list[ForeignRow]:
-    """Return the rows in the namespaces `chosen`; leave out rows in namespaces inside these."""
+    """Return the rows in the namespaces `chosen`; leave out rows in namespaces inside these.
+
+    >>> rows = notes.opened()[0].found().rows
+    >>> len(in_namespaces(rows, ["memories.noa"])), in_namespaces(rows, ["memories"])
+    (2, [])
+    """
     names = set(chosen)
     return [row for row in rows if namespace_of(row) in names]
 
@@ -231,7 +261,13 @@ def _is_inside(namespace: str, prefix: str) -> bool:
 
 
 def starts_with(labels: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Return whether a namespace begins with the labels `wanted`; `*` stands for any label."""
+    """Return whether a namespace begins with the labels `wanted`; `*` stands for any label.
+
+    >>> starts_with(("users", "mia", "notes"), ("users", "*"))
+    True
+    >>> starts_with(("users",), ("users", "*"))
+    False
+    """
     pairs = zip(labels, wanted, strict=False)
     return len(labels) >= len(wanted) and all(want in ("*", label) for label, want in pairs)
 

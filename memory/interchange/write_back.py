@@ -65,6 +65,11 @@ def with_vectors(
 
     `rows`: all rows of the collection. `now`: the time of the update. `others`: embedding functions
     to try after the collection's own.
+
+    >>> theirs, found = notes.opened()[0], notes.opened()[0].found()
+    >>> plan = WriteBackPlan((), (), (), 0)
+    >>> with_vectors(theirs, plan, found.rows, notes.reading, datetime.now(UTC), [])[1]
+    {}
     """
     if not plan.updates:
         return plan, {}
@@ -221,6 +226,17 @@ class UndoHeader(Frozen):
 
 @dataclass(frozen=True)
 class UndoFile:
+    """An undo file that was read: the header, and each row before and after its change.
+
+    >>> from memory import undo_write_back, write_back
+    >>> report = await import_memories(notes, config)
+    >>> done = write_back(notes, config, approve=lambda plan: True)
+    >>> undo = read_undo_file(done.undo_files[-1])
+    >>> undone = undo_write_back(undo.path)
+    >>> undo.header.kind, len(undo.rows)
+    ('langgraph', 1)
+    """
+
     path: Path
     header: UndoHeader
     rows: list[ChangedRow]
@@ -250,6 +266,12 @@ def write_lines(file: Path, lines: Iterable[str]) -> None:
 
 def read_undo_file(file: Path) -> UndoFile:
     """Read an undo file.
+
+    >>> size = Path("undo.jsonl").write_text('{"other": 1}')
+    >>> read_undo_file(Path("undo.jsonl"))
+    Traceback (most recent call last):
+        ...
+    memory.errors.InputError: undo.jsonl: is no undo file of a write-back; give the file it...
 
     Raises: InputError if it cannot be read, is incomplete, or is not an undo file.
     """
@@ -294,6 +316,14 @@ def write_back(
 
     The undo file is complete before the first row is changed. If the process is killed after that,
     each row is either in its old or in its new state.
+
+    >>> report = await import_memories(notes, config)
+    >>> plan, theirs, now = compare(notes, config).plan, notes.opened()[0], datetime.now(UTC)
+    >>> done = write_back(theirs, plan, notes.reading, Path("mine.jsonl"), now, {})
+    >>> undo = read_undo_file(Path("mine.jsonl"))
+    >>> undone = undo_write_back(theirs, undo.header, undo.rows, lambda done, total: None)
+    >>> len(done.deletions), undone.restored
+    (1, 1)
 
     Raises: InputError if the undo file cannot be written (then nothing is changed), or if the
     collection cannot be read or written.
@@ -374,6 +404,9 @@ def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id:
 
     Each update is a pair: the row before the update and the row after it. `files` are undo files of
     write-backs; undo files of other collections are ignored.
+
+    >>> own_work_in(notes.opened()[0], [], "langgraph:unknown")
+    {}
     """
     updates: dict[str, list[tuple[ForeignRow, ForeignRow]]] = {}
     for file in files:
@@ -395,7 +428,13 @@ def note_reading(ledger: Ledger, collection_id: str, reading: Reading) -> None:
 
 
 def noted_reading(ledger: Ledger, collection_id: str) -> Reading | None:
-    """Return how a collection was read at its import; None if it was never imported."""
+    """Return how a collection was read at its import; None if it was never imported.
+
+    >>> noted_reading(store.ledger, "langgraph:unknown")
+    >>> report = await import_memories(notes, config)
+    >>> noted_reading(store.ledger, notes.opened()[0].found().collection_id).user_key
+    'namespace'
+    """
     with ledger.reading() as reader:
         noted = reader.meta(_READING_OF + collection_id)
     return None if noted is None else Reading.model_validate_json(noted)
@@ -406,6 +445,9 @@ def noted_runs(ledger: Ledger, collection_id: str) -> dict[Path, bool]:
 
     The write-back that began or ended last comes last. A write-back is left out if its undo file no
     longer exists.
+
+    >>> noted_runs(store.ledger, "langgraph:unknown")
+    {}
     """
     with ledger.reading() as reader:
         notes = json.loads(reader.meta(_WRITE_BACKS_OF + collection_id) or "[]")
@@ -432,6 +474,12 @@ class TakenBack:
     `restored` is the number of rows that were restored. `already` is the number of rows that needed
     no change, because they were as before the write-back. The rows in `left_alone` were changed
     after the write-back, so they were skipped.
+
+    >>> from memory import undo_write_back, write_back
+    >>> report = await import_memories(notes, config)
+    >>> done = write_back(notes, config, approve=lambda plan: True)
+    >>> undo_write_back(done.undo_files[-1])
+    TakenBack(restored=1, already=0, left_alone=())
     """
 
     restored: int
@@ -447,6 +495,12 @@ def undo_write_back(
     `header` and `rows` are the content of the undo file. `on_progress` is called with the number of
     rows that are again as before the write-back, and the number of all rows. A row that was changed
     after the write-back is skipped. A write-back that was killed can be undone too.
+
+    >>> report = await import_memories(notes, config)
+    >>> done = compare(notes, config).write()
+    >>> undo = read_undo_file(done.undo_files[-1])
+    >>> undo_write_back(notes.opened()[0], undo.header, undo.rows, lambda done, total: None)
+    TakenBack(restored=1, already=0, left_alone=())
 
     Raises: InputError if the collection cannot be read or written.
     """

@@ -27,11 +27,10 @@ from memory.ledger.database import Database, SqliteDatabase
 from memory.ledger.decisions import Decisions, Refusals
 from memory.ledger.judgements import Attempts, DistinctPairs, Readings
 from memory.ledger.links import Links
-from memory.ledger.memories import Memories
+from memory.ledger.memories import Memories, Superseded
 from memory.ledger.postgresql import PostgresDatabase
 from memory.ledger.records import NOTHING_BEFORE, Counts
 from memory.ledger.statements import Prepared, Transaction
-from memory.ledger.superseded import Superseded
 from memory.ledger.terms import Terms, terms_of
 from memory.ledger.turns import Leases, Turns
 from memory.ledger.vectors import Followers, TextVectors

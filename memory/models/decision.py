@@ -351,6 +351,10 @@ class Verdict(Frozen):
     usage: Usage = Usage(calls=1)
 
 
+MOST_ON_PAGE = 48
+"""The most memories of a page, which a model reads at once."""
+NEIGHBOURS = 10
+"""A page is grown from this many nearest neighbours of each memory."""
 MOST_READ = 16
 """The maximum number of merges in one `LanguageModel.reread` call."""
 

@@ -1,4 +1,4 @@
-"""The order of hits: of those that state the same one is shown, and the newer comes first."""
+"""Which hits of a search are shown: of those that state the same one, and the newer first."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import combinations
 
-from memory.coverage import LONGEST, parse, states
-from memory.models import Memory, SearchResult
-from memory.text import guarded, has_cjk
+from memory.coverage import (
+    LONGEST,
+    conflicting_values,
+    differing,
+    may_outdate,
+    parse,
+    states,
+)
+from memory.errors import InputError
+from memory.ledger import Ledger
+from memory.models import MAX_CONTENT, PERSON, Collapsed, Memory, Scope, SearchResult
+from memory.text import clean, guarded, has_cjk
 
 
 def folded(
@@ -128,3 +138,143 @@ def _text_itself(text: str) -> Counter[str]:
 @guarded(_text_itself)
 def _words(text: str) -> Counter[str]:
     return _text_itself(text) if len(text) > LONGEST else parse(text).counts
+
+
+# --- the hits of a store's search ---
+
+PastHit = tuple[SearchResult, str]
+"""A superseded memory that a search found, and the id of the one that superseded it."""
+
+
+def said_by(memory: Memory, moment: datetime) -> bool:
+    return (memory.said or memory.timestamp) <= moment
+
+
+def with_past(
+    shown: Sequence[SearchResult], past: Sequence[PastHit], k: int, *, only_best: bool = False
+) -> list[SearchResult]:
+    """Return the first `k` hits, with superseded memories among them.
+
+    `only_best`: only those that are more similar to the query than the last of the `k` hits.
+
+    A superseded memory stands directly under the one that superseded it. If that one is not shown,
+    it stands above the first hit that is less similar to the query.
+    """
+    found = list(shown)
+    if only_best and len(found) >= k:
+        least = found[k - 1].similarity
+        past = [one for one in past if one[0].similarity > least]
+    for hit, successor in past:
+        ids = [one.memory.id for one in found]
+        below = (n for n, one in enumerate(found) if one.similarity < hit.similarity)
+        place = ids.index(successor) + 1 if successor in ids else next(below, len(found))
+        found.insert(place, hit)
+    return found[:k]
+
+
+class Showing:
+    """Arranges the hits of a search. `folds`: if false, all hits are shown in their order."""
+
+    def __init__(
+        self, ledger: Ledger, scope_of: Callable[[Memory], Scope], *, folds: bool = True
+    ) -> None:
+        self._ledger = ledger
+        self._scope_of = scope_of
+        self.folds = folds
+
+    def arranged(self, hits: Sequence[SearchResult], k: int | None = None) -> list[SearchResult]:
+        """Return the `k` hits that are shown, of hits that are ranked best first.
+
+        Hits that state the same are folded into one; its `also` names the others. They stay apart
+        if their scopes differ, or if a person or a model called them distinct. A hit that may be
+        outdated stands directly below the newer one, at the better of their two ranks.
+        """
+        if not self.folds:
+            return list(hits[:k])
+        return newer_first(folded(hits, self._may_fold), k, self.is_suspect)
+
+    def is_suspect(self, newer: Memory, older: Memory) -> bool:
+        """Return whether `older` may be outdated by `newer`, and no person said that both hold."""
+        scope = self._scope_of(newer)
+        if scope != self._scope_of(older) or not may_outdate(newer, older):
+            return False
+        with self._ledger.reading() as reader:
+            [distinct] = reader.distinct.of_all([(scope, newer.dated_key)], (PERSON,))
+        return older.dated_key not in distinct
+
+    def _may_fold(self, a: Memory, b: Memory) -> bool:
+        scope = self._scope_of(a)
+        if scope != self._scope_of(b):
+            return False
+        with self._ledger.reading() as reader:
+            [distinct] = reader.distinct.of_all([(scope, a.dated_key)], ("person", "model"))
+        return b.dated_key not in distinct - {a.dated_key}
+
+
+# --- texts of anybody's search ---
+
+_SAME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def collapse(texts: Sequence[str]) -> list[Collapsed]:
+    """Fold texts that state the same; mark those that contradict each other.
+
+    For the hits of any search, best first. No model, embedder or store is needed. Of texts that
+    state the same, the one that states most is returned, at the better of their ranks. Two texts
+    contradict each other if they differ in one place only: in a number, date, name or negation.
+    Both are returned; which one is right, nobody knows.
+
+        >>> from memory import collapse
+        >>> hits = ["Mia has a cat.", "Mia really has a cat!", "Mia has no cat."]
+        >>> [(one.text, one.also, one.contradicts) for one in collapse(hits)]
+        [('Mia has a cat.', (1,), (2,)), ('Mia has no cat.', (), (0,))]
+
+    Raises: InputError if `texts` is not a list of texts.
+    """
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise InputError("texts", "is not a list of texts", 'write collapse(["...", "..."])')
+    hits = [
+        SearchResult(Memory(id=_id(n), content=text, timestamp=_SAME_DAY), 0.0)
+        for n, text in enumerate(texts)
+        if clean(text) and len(text) <= MAX_CONTENT
+    ]
+    groups = {
+        _position(hit.memory): tuple(map(_position, hit.also))
+        for hit in folded(hits, lambda *_: True)
+    }
+    hidden = {n for also in groups.values() for n in also}
+    ranks = {n: min(n, *groups.get(n, ()), n) for n in range(len(texts)) if n not in hidden}
+    shown = sorted(ranks, key=ranks.__getitem__)
+    pairs = [(a, b) for a, b in combinations(shown, 2) if _contradict(texts[a], texts[b])]
+    return [
+        Collapsed(
+            texts[n],
+            n,
+            groups.get(n, ()),
+            tuple(b if a == n else a for a, b in pairs if n in (a, b)),
+        )
+        for n in shown
+    ]
+
+
+def _id(position: int) -> str:
+    return f"mem_{position:012x}"
+
+
+def _position(memory: Memory) -> int:
+    return int(memory.id.removeprefix("mem_"), 16)
+
+
+def _cannot_tell(*_: str) -> bool:
+    return False
+
+
+@guarded(_cannot_tell)
+def _contradict(a: str, b: str) -> bool:
+    left, right = (set(text.casefold().split()) for text in (a, b))
+    if 2 * len(left & right) < min(len(left), len(right)):  # most pairs: nothing to parse
+        return False
+    if len(differing(a, b)) != 1:
+        return False
+    negations = [parse(text).negations for text in (a, b)]
+    return negations[0] != negations[1] or conflicting_values(a, b) is not None

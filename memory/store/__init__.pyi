@@ -1,7 +1,6 @@
 # Written by `python -m scripts.faces`.
 from .applying import Conflict as Conflict
 from .asking import Asker as Asker, NOBODY as NOBODY, RetryPolicy as RetryPolicy
-from .comparing import Named as Named, find_named as find_named
 from .forgetting import Forgotten as Forgotten, ForgottenUser as ForgottenUser, erase as erase, forget_user as forget_user, scrub as scrub
 from .matching import matching as matching
 from .nearby import Arrivals as Arrivals, Nearby as Nearby, NewMemory as NewMemory

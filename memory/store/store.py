@@ -53,12 +53,16 @@ from memory.runtime import telemetry
 from memory.search import (
     SHORTLIST,
     SPARE,
+    PastHit,
     Probe,
     SearchRouter,
+    Showing,
     best_of_shortlist,
     ranked,
     restate_each_other,
     results,
+    said_by,
+    with_past,
     word_scores,
 )
 from memory.store import undoing
@@ -67,7 +71,6 @@ from memory.store.asking import NOBODY, Asker, kept_apart
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.nearby import Arrivals, Nearby, NewMemory
-from memory.store.showing import PastHit, Showing, said_by, with_past
 from memory.text import clean, text_key, text_of, wordings
 
 T = TypeVar("T")
@@ -274,14 +277,10 @@ class MemoryStore:
 
         Raises: InputError if none or several of the three are given; EmbeddingError.
         """
-        if (user is not None) + (scope is not None) + everyone != 1:
-            remedy = "give user=NAME, or everyone=True for the memories of all users"
-            raise InputError("search", "needs to know whose memories to search", remedy)
+        scope = _scope_to_search(user, scope, everyone=everyone, private=private)
         if k < 1:
             raise InputError("search", f"k must be at least 1, not {k}")
         check_length("query", query, MAX_CONTENT)
-        if scope is None:
-            scope = Scope.of_all(private=private) if user is None else Scope.of_user(user)
         if not clean(query):
             return []
         with self.ledger.reading(self.clock()) as reader:
@@ -335,11 +334,7 @@ class MemoryStore:
         [embedded] = self.embeddings.embed([new])
         if embedded.vector is None:
             return None
-        min_cosine = self.scale.cosine(threshold, new.content)
-        [near] = self.index.nearest([Query(embedded.vector, scope, 1, min_cosine)])
-        with self.ledger.reading() as reader:
-            rows = [row for row in reader.memories.rows(near).values() if row.live]
-            hits = ranked(reader, Probe(new.content, embedded.vector), rows, self.scale)
+        hits = self._by_cosine(Probe(new.content, embedded.vector), scope, 1, scale=self.scale)
         return next((hit for hit in hits if hit.similarity >= threshold), None)
 
     def prepare(self, memories: Sequence[Memory], nearby: Nearby) -> list[NewMemory]:
@@ -667,7 +662,12 @@ class MemoryStore:
     # --- inside ---
 
     def _by_cosine(
-        self, probe: Probe, scope: Scope, k: int, among: Collection[str] | None = None
+        self,
+        probe: Probe,
+        scope: Scope,
+        k: int,
+        among: Collection[str] | None = None,
+        scale: Scale = PLAIN,
     ) -> list[SearchResult]:
         if among is None:
             [near] = self.index.nearest([Query(probe.vector, scope, k)])
@@ -675,7 +675,7 @@ class MemoryStore:
             near = list(among)
         with self.ledger.reading() as reader:
             rows = reader.memories.rows(near).values()
-            hits = ranked(reader, probe, [row for row in rows if row.live], PLAIN)
+            hits = ranked(reader, probe, [row for row in rows if row.live], scale)
             return hits if among is None else hits[:k]
 
     def _by_both(
@@ -778,6 +778,18 @@ class MemoryStore:
             if all(one.similarity >= nearby.min_similarity for one in alike):
                 like.append(hit)
         return tuple(like)
+
+
+def _scope_to_search(
+    user: str | None, scope: Scope | None, *, everyone: bool, private: bool
+) -> Scope:
+    """Raises: InputError unless exactly one of `user`, `scope` and `everyone` is given."""
+    if (user is not None) + (scope is not None) + everyone != 1:
+        remedy = "give user=NAME, or everyone=True for the memories of all users"
+        raise InputError("search", "needs to know whose memories to search", remedy)
+    if scope is not None:
+        return scope
+    return Scope.of_all(private=private) if user is None else Scope.of_user(user)
 
 
 def _as_it_is(new: NewMemory) -> Decision:

@@ -84,7 +84,18 @@ class AnsweredMember(Frozen):
 
 
 class Answered(Frozen):
-    """A person's answer about one group. The docstring of this module describes the fields."""
+    """A person's answer about one group. The docstring of this module describes the fields.
+
+    >>> cats = [store.new_memory(f"Amy has {n} cats.", user="Amy") for n in (2, 3)]
+    >>> count = store.add_batch(cats)
+    >>> audited = await audit_store(store, config)
+    >>> [card] = [one for one in cards_of(audited.plan) if one.user == "Amy"]
+    >>> seen = tuple(AnsweredMember(id=one.id, hash=one.content_hash) for one in card.members)
+    >>> answered = Answered(key=card.key, members=seen, answer=ReviewAnswer.SAME)
+    >>> alone = answered.model_copy(update={"left_out": (cats[0].id,)})
+    >>> answered.plain.answer.value, alone.plain.answer.value
+    ('same', 'keep_all')
+    """
 
     key: str
     members: tuple[AnsweredMember, ...]
@@ -125,6 +136,11 @@ def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
     If several lines are about the same group, only the last one counts. For a line that is not
     valid, an InputError takes the place of the answer.
 
+    >>> size = Path("answers.jsonl").write_text('{"decisions": 1}\\n{"key": "k"}\\n')
+    >>> [(line, problem)] = read_decisions(Path("answers.jsonl"))
+    >>> line, str(problem)
+    (2, 'answers.jsonl:2: members: field required')
+
     Raises: InputError if this is not a decisions file of a known version.
     """
     answers: dict[object, tuple[int, Answered | InputError]] = {}
@@ -159,6 +175,15 @@ class Given(NamedTuple):
 
     `repeated`: whether an earlier decision already recorded the same answer. Then `number` is that
     decision's number, and nothing was changed.
+
+    >>> cats = [store.new_memory(f"Cem has {n} cats.", user="Cem") for n in (2, 3)]
+    >>> count = store.add_batch(cats)
+    >>> audited = await audit_store(store, config)
+    >>> [card] = [one for one in cards_of(audited.plan) if one.user == "Cem"]
+    >>> seen = tuple(AnsweredMember(id=one.id, hash=one.content_hash) for one in card.members)
+    >>> apart = Answered(key=card.key, members=seen, answer=ReviewAnswer.KEEP_ALL)
+    >>> [build_answers(store, config).give(apart).repeated for _ in range(2)]
+    [False, True]
     """
 
     number: int
@@ -187,7 +212,18 @@ class _Group:
 
 
 class Answers:
-    """Applies people's answers. Their decisions are recorded under the run name `run`."""
+    """Applies people's answers. Their decisions are recorded under the run name `run`.
+
+    >>> cats = [store.new_memory(f"Ben has {n} cats.", user="Ben") for n in (2, 3)]
+    >>> count = store.add_batch(cats)
+    >>> audited = await audit_store(store, config)
+    >>> [card] = [one for one in cards_of(audited.plan) if one.user == "Ben"]
+    >>> seen = tuple(AnsweredMember(id=one.id, hash=one.content_hash) for one in card.members)
+    >>> same = Answered(key=card.key, members=seen, answer=ReviewAnswer.SAME, stays=cats[1].id)
+    >>> given = build_answers(store, config).give(same)
+    >>> [memory.content for memory in memories.list(user="Ben")]
+    ['Ben has 3 cats.']
+    """
 
     def __init__(self, store: MemoryStore, rules: Rules, run: str) -> None:
         self.run = run

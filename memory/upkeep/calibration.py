@@ -60,10 +60,14 @@ _MOST_BYTES = 64_000_000  # the largest file of answers that is read: some 300,0
 
 
 class Answer(StrEnum):
-    """How two memories relate.
+    """The relation of two memories.
 
     SAME: one can replace the other. MERGE: they overlap and are worth merging into one text. APART:
     they state different things, and both must stay.
+
+    >>> pair = AlikePair(store.new_memory("Mia has a cat."), store.new_memory("Mia has cats."), 0.9)
+    >>> answers_about([pair], {pair.key: Answer.APART})[Answer.APART]
+    1
     """
 
     SAME = "same"
@@ -76,6 +80,10 @@ class AlikePair:
     """Two similar memories of one scope with different texts, and the cosine of their vectors.
 
     `key` identifies the two texts, in either order.
+
+    >>> cat, cats = store.new_memory("Mia has a cat."), store.new_memory("Mia has cats.")
+    >>> AlikePair(cat, cats, cosine=0.9).key == AlikePair(cats, cat, cosine=0.9).key
+    True
     """
 
     older: Memory
@@ -105,6 +113,12 @@ class CalibrationLog:
 
     `by`: a model's name, or "person". `add` writes answers under this name, and `read` returns only
     answers with this name.
+
+    >>> log = CalibrationLog(Path("answers.jsonl"), by="person")
+    >>> log.add("pair-1", Answer.SAME)
+    >>> log.add("pair-1", Answer.APART)  # the later answer counts
+    >>> log.read(), CalibrationLog(Path("answers.jsonl"), by="gemini").read()
+    ({'pair-1': <Answer.APART: 'apart'>}, {})
     """
 
     def __init__(self, path: Path, by: str) -> None:
@@ -151,6 +165,10 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
     the pair, or a third existing memory, was kept for both. It is MERGE if a new memory replaced
     both, and APART if the person called the two distinct. Undone decisions, forgotten texts and
     pairs of equal texts are left out.
+
+    >>> pairs, answers = reviewed(store)  # nobody has reviewed this store yet
+    >>> len(pairs), answers
+    (0, {})
     """
     with store.ledger.reading() as reader:
         answered = [pair for record in reader.decisions.by_person() for pair in _answered(record)]
@@ -241,7 +259,13 @@ def _ranked(
 
 
 def by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
-    """Return the pairs of each band, the lowest band first, without pairs below that band."""
+    """Return the pairs of each band, the lowest band first, without pairs below that band.
+
+    >>> pair = AlikePair(store.new_memory("Mia has a cat."), store.new_memory("Mia has cats."), 0.9)
+    >>> bands = by_band([pair])
+    >>> len(bands), sum(map(len, bands))
+    (14, 1)
+    """
     bands: list[list[AlikePair]] = [[] for _ in EDGES[1:]]
     for pair in pairs:
         if pair.cosine >= EDGES[0]:
@@ -250,7 +274,12 @@ def by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
 
 
 def answers_about(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counter[Answer]:
-    """Return how often each answer was given about these pairs."""
+    """Return how often each answer was given about these pairs.
+
+    >>> pair = AlikePair(store.new_memory("Mia has a cat."), store.new_memory("Mia has cats."), 0.9)
+    >>> answers_about([pair], {pair.key: Answer.MERGE}), answers_about([pair], {})
+    (Counter({<Answer.MERGE: 'merge'>: 1}), Counter())
+    """
     return Counter(answers[pair.key] for pair in pairs if pair.key in answers)
 
 
@@ -263,6 +292,11 @@ def pairs_of(store: MemoryStore, nearest: int = COMPARED) -> list[AlikePair]:
     Each text is paired with the most similar texts of its scope: with up to `nearest` texts, each
     with a cosine of at least 0.40. If several memories of a scope have the same text, only the
     oldest is taken.
+
+    >>> outcomes = [memories.remember(f"Mia has {n} cats.", user="Mia") for n in (2, 3)]
+    >>> [pair] = pairs_of(store)
+    >>> pair.older.content, pair.newer.content, pair.cosine > 0.4
+    ('Mia has 2 cats.', 'Mia has 3 cats.', True)
     """
     snapshot = store.snapshot()
     scopes: dict[Scope, dict[str, Memory]] = {}
@@ -436,6 +470,9 @@ def suggest_scale(
 
     `answers`: the answers by `AlikePair.key`. An anchor that cannot be fitted keeps its value in
     `now`. The anchor for kana and Han is at least as high as the other anchor.
+
+    >>> print(suggest_scale([], {}, store.scale))  # too few answers
+    None
     """
     others, cjk = (
         fit_anchor([pair for pair in pairs if pair.has_cjk is wanted], answers)
@@ -458,6 +495,9 @@ def suggest_upper(
     be right. The share is estimated from the answers in each band, weighted by the band's number of
     pairs. The search goes from the highest band down. It ends where the share is too small, or
     where a band has pairs but no answers. None: there are too few answers.
+
+    >>> print(suggest_upper([], {}, 0.95, guard=True))  # too few answers
+    None
     """
     best = Upper(1.0, None)
     count, right, asked = 0, 0.0, 0
@@ -480,6 +520,11 @@ def lines(scale: Scale | None, upper: Upper | None, wanted: float) -> Iterator[s
     """Yield the suggested scale and thresholds as lines of config.yaml, with comments.
 
     `wanted`: the share (0 to 1) that `suggest_upper` was called with.
+
+    >>> for line in lines(None, None, wanted=0.95):
+    ...     print(line[:50])
+    # too few or too similar answers to say at which c
+    # too few answers about replacements without a mod
     """
     if scale is None:
         yield "# too few or too similar answers to say at which cosine half of the pairs match"

@@ -38,6 +38,13 @@ class CardMember(Frozen):
 
     `alike`: the similarity to the group's newest member. It is None for the newest member itself,
     and for all members if the decision is already recorded.
+
+    >>> copies = [store.new_memory(text, user="Ben") for text in ("I row.", "I row!")]
+    >>> count = store.add_batch(copies)
+    >>> audited = await audit_store(store, config)
+    >>> [card] = [one for one in cards_of(audited.plan) if one.user == "Ben"]
+    >>> [(member.fate, member.alike) for member in card.members]
+    [('retire', 1.0), ('keep', None)]
     """
 
     id: str
@@ -91,6 +98,13 @@ class Card(Frozen):
     the survivors. `certainty`: from 0 to 1; at most 0.5 if a model or a person must decide, or has
     decided; otherwise at least 0.5. `recorded`: None if the decision is only planned. `in_favour`
     and `against`: what speaks for joining the members, and what against it, each in one line.
+
+    >>> copies = [store.new_memory(text, user="Ann") for text in ("I row.", "I row!")]
+    >>> count = store.add_batch(copies)
+    >>> audited = await audit_store(store, config)
+    >>> [card] = [one for one in cards_of(audited.plan) if one.user == "Ann"]
+    >>> card.action, card.certainty, [(member.content, member.fate) for member in card.members]
+    ('replace', 1.0, [('I row.', 'retire'), ('I row!', 'keep')])
     """
 
     key: str
@@ -121,6 +135,16 @@ def card_key(members: Iterable[tuple[str, str]]) -> str:
 
 
 def least_certain_first(cards: Iterable[Card]) -> list[Card]:
+    """Return the cards, those first that need a person most.
+
+    >>> texts = ("Una rows.", "Una rows!"), ("Uli has 2 cats.", "Uli has 3 cats.")
+    >>> copies = [store.new_memory(one, user=two[0][:3]) for two in texts for one in two]
+    >>> count = store.add_batch(copies)
+    >>> cards = cards_of((await audit_store(store, config)).plan)
+    >>> certain = [card.certainty for card in least_certain_first(cards)]
+    >>> certain == sorted(certain), certain[0] <= 0.5 < certain[-1]
+    (True, True)
+    """
     return sorted(cards, key=lambda card: (card.certainty, card.members[0].timestamp, card.key))
 
 
@@ -128,7 +152,15 @@ def least_certain_first(cards: Iterable[Card]) -> list[Card]:
 
 
 def cards_of(plan: RoundPlan) -> list[Card]:
-    """Return a card for each group of a plan, in the plan's order."""
+    """Return a card for each group of a plan, in the plan's order.
+
+    >>> copies = [store.new_memory(text, user="Cem") for text in ("I row.", "I row!")]
+    >>> count = store.add_batch(copies)
+    >>> audited = await audit_store(store, config)
+    >>> [card] = [one for one in cards_of(audited.plan) if one.user == "Cem"]
+    >>> card.reason, [kept.text for kept in card.kept]
+    ('same text', ['I row!'])
+    """
     alike = plan.likeness.groups([group.members for group in plan.groups])
     return [_card(group, its) for group, its in zip(plan.groups, alike, strict=True)]
 
@@ -194,6 +226,13 @@ def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Ca
     """Return a card for each recorded decision. `records` are oldest first, and so are the cards.
 
     A card shows the texts of its members before the decision, and of the survivors after it.
+
+    >>> old = memories.remember("Gus rows.", user="Gus")
+    >>> new = memories.remember("Gus rows!", user="Gus")
+    >>> with store.ledger.reading() as reader:
+    ...     [card] = recorded_cards(reader, store.history(new.memory.id)[-1:])
+    >>> card.reason, card.recorded.number == new.number
+    ('same text', True)
     """
     unseen = {
         name for record in records for name in set(record.members) - _rows_before(record).keys()
@@ -356,6 +395,13 @@ class MemoryHistory(NamedTuple):
 
     `wordings`: the memory and those that it has replaced; a live memory comes last. `living`: the
     memory's own id if it is live, otherwise the id of its live successor; None if it has none.
+
+    >>> old = memories.remember("Eve rows.", user="Eve").memory
+    >>> new = memories.remember("Eve rows!", user="Eve").memory
+    >>> with store.ledger.reading() as reader:
+    ...     history = memory_history(reader, old.id)
+    >>> history.living == new.id, [card.action for card in history.decisions]
+    (True, ['add', 'replace'])
     """
 
     wordings: tuple[Row, ...]
@@ -373,7 +419,16 @@ class MemoryHistory(NamedTuple):
 
 
 def memory_history(reader: Reader, memory_id: str) -> MemoryHistory | None:
-    """Return the history of a live or retired memory; None if it is unknown or was forgotten."""
+    """Return the history of a live or retired memory; None if it is unknown or was forgotten.
+
+    >>> row = memories.remember("Fay rows.", user="Fay").memory
+    >>> with store.ledger.reading() as reader:
+    ...     history = memory_history(reader, row.id)
+    ...     print(memory_history(reader, "mem_0123456789ab"))
+    None
+    >>> [member.content for member in history.card.members]
+    ['Fay rows.']
+    """
     row = reader.memories.row(memory_id)
     if row is None or row.forgotten:
         return None
@@ -395,6 +450,13 @@ def card_data(card: Card) -> dict[str, Any]:
     """Return a card as the script of the page draws it.
 
     The text of a member is a list of pieces, of which every second one differs from the others.
+
+    >>> copies = [store.new_memory(text, user="Dot") for text in ("I row.", "I row!")]
+    >>> count = store.add_batch(copies)
+    >>> audited = await audit_store(store, config)
+    >>> [card] = [one for one in cards_of(audited.plan) if one.user == "Dot"]
+    >>> card_data(card)["members"][0]["text"]
+    ('I row', '.')
     """
     as_it_is = {"key", "similarity", "action", "certainty", "recorded"}
     texts = [member.content for member in card.members]

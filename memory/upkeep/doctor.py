@@ -51,6 +51,9 @@ class Finding:
 def examine(store: MemoryStore) -> list[Finding]:
     """Check a store and return its problems, database faults first; change nothing.
 
+    >>> examine(store)
+    []
+
     Raises: LedgerError if the ledger cannot be read.
     """
     findings = [
@@ -111,6 +114,10 @@ def reembed(
     """Replace every vector of a ledger by a vector from `embedder`; return the number of vectors.
 
     `on_progress` is called with the number of texts embedded so far, and the number of all texts.
+
+    >>> outcome = memories.remember("Ben rows.", user="Ben")
+    >>> reembed(store.ledger, build_embedder(config)) > 0
+    True
 
     Raises: EmbeddingError, LedgerError. After an error, the ledger still has the old vectors.
     """
@@ -185,7 +192,8 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
     if missing := len(set(keys) - vectors.keys()):
         yield Finding(f"{missing:,} texts have no vector", _FIX, kind="mendable")
     if vectors:
-        lengths_off = abs(np.linalg.norm(np.stack(list(vectors.values())), axis=1) - 1)
+        wide = np.stack(list(vectors.values()), dtype=np.float64)  # a damaged value may be huge
+        lengths_off = abs(np.linalg.norm(wide, axis=1) - 1)
         if count := int((~(lengths_off < _UNIT)).sum()):
             yield Finding(
                 f"{count:,} vectors do not have length 1", "run `memory-dedup store reembed`"
@@ -294,6 +302,10 @@ def back_up(ledger: Ledger, file: Path) -> int:
     The backup is a SQLite ledger, even if `ledger` is in PostgreSQL. It holds the state of one
     moment. If writing fails, no file is left.
 
+    >>> outcome = memories.remember("Mia rows.", user="Mia")
+    >>> back_up(store.ledger, Path("backup.db")) == store.counts().live
+    True
+
     Raises: InputError if the file exists or cannot be written; LedgerError.
     """
     try:
@@ -315,6 +327,10 @@ def restore(file: Path, url: str) -> int:
 
     A ledger that is already at `url` must be empty or damaged; a damaged ledger is renamed. The
     backup is not changed, even if an earlier version wrote it.
+
+    >>> count = back_up(store.ledger, Path("copy.db"))
+    >>> restore(Path("copy.db"), "sqlite:///restored.db") == count
+    True
 
     Raises: InputError if the file is not a backup; LedgerError if the ledger is not empty.
     """

@@ -89,6 +89,14 @@ class ShownGroup:
     `retired`: the ids of the members that the rules would retire. `needs_reader`: whether a model
     or a person must decide. `proposal`: None if `needs_reader` is False. `note`: what has changed
     since the group was planned or last shown, or "".
+
+    >>> copies = [store.new_memory(text, user="Ben") for text in ("I row.", "I row!")]
+    >>> count = store.add_batch(copies)
+    >>> review = build_review(store, config, model)
+    >>> await review.look()
+    >>> shown = await review.show(review.keys()[0])
+    >>> shown.needs_reader, len(shown.retired)
+    (True, 0)
     """
 
     card: Card
@@ -111,7 +119,15 @@ class ReviewProgress(NamedTuple):
 
 
 class Review:
-    """A review of a store's groups of near-copies. Several people may answer at the same time."""
+    """A review of a store's groups of near-copies. Several people may answer at the same time.
+
+    >>> cats = [store.new_memory(f"Dee has {n} cats.", user="Dee") for n in (2, 3)]
+    >>> count = store.add_batch(cats)
+    >>> review = build_review(store, config, model)
+    >>> await review.look()
+    >>> [card.reason for card in await review.cards(9) if card.user == "Dee"]
+    ['similarity between 0.90 and 0.95']
+    """
 
     def __init__(
         self,

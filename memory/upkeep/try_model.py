@@ -82,6 +82,10 @@ class ModelTrial(Frozen):
     faithful merges it refused. `pairs_found` of `pairs` of memories that state the same fact were
     in one group, and `pairs_wrong` others. `facts_found` of `facts` facts of the turns became
     memories; `noise` memories state none of them. `failures`: why a part has no answer.
+
+    >>> trial = await try_model(model)
+    >>> trial.reads_again, trial.reads_pages, trial.extracts, trial.usage.calls
+    (False, False, False, 0)
     """
 
     model: str

@@ -8,13 +8,11 @@ from hypothesis import strategies as st
 
 from memory.decide.pages import (
     MOST_CHARACTERS,
-    MOST_ON_PAGE,
-    NEIGHBOURS,
     SURELY_MET,
     PageRules,
     pages,
 )
-from memory.models import Flags, Ints, Vectors
+from memory.models import MOST_ON_PAGE, NEIGHBOURS, Flags, Ints, Vectors
 from memory.search import Pairs, candidate_pairs
 
 
