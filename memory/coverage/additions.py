@@ -58,7 +58,6 @@ def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) ->
         len(positions) > _MOST
         or longer.parse.asks
         or longer.parse.negations
-        or longer.parse.persons != shorter.parse.persons
         or _REACHING(text)
         or len(_JOINING(text)) != len(_JOINING(shorter.text))
         or any(map(_narrows, _WORDS(text)))

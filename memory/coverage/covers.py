@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 from memory.coverage.additions import changed_by_additions
 from memory.coverage.order import Side, in_order, moved
 from memory.coverage.parse import Parse, Word, parse
-from memory.coverage.written import punctuated_otherwise, written_otherwise
+from memory.coverage.written import beyond, punctuated_otherwise, written_otherwise
 from memory.text import (
     ENGLISH,
     NOT,
@@ -78,6 +78,9 @@ def compare(a: str, b: str) -> Comparison:
     sides = Side(a, left, extra_left), Side(b, right, extra_right)
     only_a, only_b = _surfaces(left.words, extra_left), _surfaces(right.words, extra_right)
     conflict = _turning_in_one(left, right) + written_otherwise(a, b)
+    if left.persons != right.persons:
+        persons = Counter(left.persons), Counter(right.persons)
+        conflict += beyond(*persons) or ("word order",)
     if extra_left or extra_right:
         conflict += tuple(  # a sign without a letter or a digit is never a mere addition
             key for key in (*extra_left, *extra_right) if not any(map(str.isalnum, key))
@@ -130,17 +133,12 @@ def _compare_sides(
     only_a: tuple[str, ...],
     only_b: tuple[str, ...],
 ) -> Comparison:
-    persons_a, persons_b = _beyond(left.parse.persons, right.parse.persons)
-    shades_a, shades_b = _beyond(left.parse.shades, right.parse.shades)
-    only_a += persons_a + tuple(shade for shade, _ in shades_a)
-    only_b += persons_b + tuple(shade for shade, _ in shades_b)
+    shades = Counter(left.parse.shades), Counter(right.parse.shades)
+    only_a += tuple(shade for shade, _ in shades[0] - shades[1])
+    only_b += tuple(shade for shade, _ in shades[1] - shades[0])
     if not conflict and bool(only_a) != bool(only_b):
         longer, shorter = (left, right) if only_a else (right, left)
         conflict = changed_by_additions(longer, shorter, only_a or only_b)
-        named = {word for phrase in conflict for word in phrase.split()}
-        only_a, only_b = (
-            tuple(word for word in words if word not in named) for words in (only_a, only_b)
-        )
     elif not conflict and not only_a:
         conflict = punctuated_otherwise(left.parse, right.parse)
     return Comparison(_unique(only_a + conflict), _unique(only_b + conflict))
@@ -171,18 +169,6 @@ def _turning_in_one(left: Parse, right: Parse) -> tuple[str, ...]:
     turning = sorted({key for key, _ in left.turning ^ right.turning})
     asked = () if left.asks == right.asks else ("?",)
     return (*negated, *turning, *asked)
-
-
-def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    if left == right:
-        return (), ()
-    extra_left = tuple((Counter(left) - Counter(right)).elements())
-    extra_right = tuple((Counter(right) - Counter(left)).elements())
-    longer, shorter = (left, right) if extra_left else (right, left)
-    rest = iter(longer)
-    if (extra_left and extra_right) or all(item in rest for item in shorter):
-        return extra_left, extra_right
-    return tuple(left), tuple(right)
 
 
 # --- what differs, as runs of words ---------------------------------------------------------------
