@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, TypeVar
 
-from memory.coverage.additions import changed_by_additions
-from memory.coverage.order import Side, in_order, moved
+from memory.coverage.order import Side, changed_by_additions, in_order, moved
 from memory.coverage.parse import Parse, Word, parse
 from memory.coverage.written import beyond, punctuated_otherwise, written_otherwise
 from memory.text import (
