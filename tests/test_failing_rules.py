@@ -59,8 +59,8 @@ MODULES = """
 """.split()
 WITHOUT_PRECAUTION = {
     # answers of the boundary itself
-    "_all_replaced", "_whole_texts", "_not_checked", "_plain_words", "_as_asked", "_as_said",
-    "_nothing_shared", "_all_as_said", "_own_day",
+    "_all_replaced", "_whole_texts", "_not_checked", "_plain_words", "_as_said",
+    "_all_as_said", "_own_day",
     # write and read a column, without any rule
     "to_json", "dated_key", "text_of", "_iso",
     # run while modules are loaded

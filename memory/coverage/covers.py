@@ -111,15 +111,9 @@ def _compare_in_order(a: str, b: str, left: Parse, right: Parse) -> Comparison:
 
 
 def _compare_documents(a: str, b: str) -> Comparison:
-    first, second = identity(a), identity(b)
-    if first == second:
+    if identity(a) == identity(b):
         return _SAME
-    words = first.split(), second.split()
-    only_a, only_b = (
-        [word[:40] for word in dict.fromkeys(own) if word not in other][:3]
-        for own, other in ((words[0], set(words[1])), (words[1], set(words[0])))
-    )
-    return Comparison((*only_a, _DOCUMENT), (*only_b, _DOCUMENT))
+    return Comparison((_DOCUMENT,), (_DOCUMENT,))
 
 
 _DOCUMENT = f"more than {LONGEST:,} characters"
@@ -223,11 +217,7 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
     return tuple(run for run in runs if run.text)
 
 
-def _nothing_shared(text: str, _others: Sequence[str]) -> tuple[str, ...]:
-    return ("", text) if text else ("",)
-
-
-@guarded(_nothing_shared)
+@guarded(lambda text, _others: ("", text) if text else ("",))
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
     """Cut `text` into pieces that are shared and not shared, in turn.
 
@@ -264,8 +254,8 @@ _Aligned = tuple[bool, slice, slice]
 
 def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
     a, b = [word.rstrip() for word in old], [word.rstrip() for word in new]
-    start = _common(a, b)
-    end = _common(a[start:][::-1], b[start:][::-1])
+    start = common_start(a, b)
+    end = common_start(a[start:][::-1], b[start:][::-1])
     end_a, end_b = len(a) - end, len(b) - end
     yield True, slice(0, start), slice(0, start)
     if max(end_a, end_b) - start > MOST_WORDS:
@@ -278,7 +268,8 @@ def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
     yield True, slice(end_a, len(a)), slice(end_b, len(b))
 
 
-def _common(a: Sequence[str], b: Sequence[str]) -> int:
+def common_start(a: Sequence[str], b: Sequence[str]) -> int:
+    """Return how many items two sequences have in common at their start."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
 
@@ -313,7 +304,7 @@ def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
     if found.a_covers_b and found.b_covers_a:
         return ()
     if max(len(old), len(new)) > LONGEST:
-        start = old.rfind(" ", 0, _common(old, new)) + 1
+        start = old.rfind(" ", 0, common_start(old, new)) + 1
         old, new = old[start : start + LONGEST], new[start : start + LONGEST]
     (a, left), (b, right) = _units(old), _units(new)
     pairs = list(_aligned(a, b))
