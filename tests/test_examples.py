@@ -22,6 +22,7 @@ from memory import ChatMemory, Memories, MemoryDeduplicator, MemoryStore, Source
 from memory.assembly import build_deduplicator, build_model
 
 ROOMS = (
+    "memory.coverage",
     "memory.interchange",
     "memory.upkeep",
     "memory.text",

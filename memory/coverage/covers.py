@@ -63,7 +63,12 @@ CANNOT_TELL = ("what cannot be compared",)
 
 @guarded(lambda _a, _b: Comparison(CANNOT_TELL, CANNOT_TELL))
 def compare(a: str, b: str) -> Comparison:
-    """Return what `a` states and `b` does not, and what `b` states and `a` does not."""
+    """Return what `a` states and `b` does not, and what `b` states and `a` does not.
+
+    >>> found = compare("Mia has a cat.", "Mia has a tabby cat.")
+    >>> found.a_covers_b, found.b_covers_a
+    (False, True)
+    """
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
     left, right = _parses(a, b)
@@ -143,7 +148,13 @@ def _compare_sides(
 
 @guarded(lambda _a, _b: False)
 def covers(a: str, b: str) -> bool:
-    """Return whether `a` states everything that `b` states; False in case of doubt."""
+    """Return whether `a` states everything that `b` states; False in case of doubt.
+
+    >>> covers("Mia has a tabby cat.", "Mia has a cat.")
+    True
+    >>> covers("Mia has no cat.", "Mia has a cat.")
+    False
+    """
     return compare(a, b).a_covers_b
 
 
@@ -212,6 +223,9 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
     """Return two texts as runs of kept, removed and added words, in reading order.
 
     Joined, the kept and added runs are the new text, except that white space may differ.
+
+    >>> [(run.kind, run.text) for run in difference("Mia rows.", "Mia rows daily.")]
+    [('kept', 'Mia rows '), ('added', 'daily'), ('kept', '.')]
     """
     a, b = words(old), words(new)
     runs: list[WordRun] = []
@@ -234,6 +248,9 @@ def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
 
     A word is shared if each of `others` has it, too, in the same order. The first piece is shared;
     it is "" if `text` begins with a word that is not shared. The second piece is not shared.
+
+    >>> marked("Mia has two cats.", ["Mia has three cats."])
+    ('Mia has ', 'two ', 'cats.')
     """
     own = words(text)
     missing: set[int] = set()
@@ -334,6 +351,9 @@ def differs(old: str, new: str) -> str:
     """Return the differences as one line for a person; "" if there are none.
 
     For example, `"October 15" / "October 16"; one adds "at noon"`.
+
+    >>> differs("Mia has two cats.", "Mia has three cats.")
+    '"two" / "three"'
     """
     pairs = differing(old, new)
     changed = [f'"{ours}" / "{theirs}"' for ours, theirs in pairs if ours and theirs]

@@ -21,6 +21,10 @@ def compare_memories(a: Memory, b: Memory) -> Comparison:
     Time expressions that may mean the same time count as equal words: "yesterday" and "on 5
     January". If one memory has more of them, the two are only compared if they were said on the
     same day, since what happened "on 5 January" may have happened on another day too.
+
+    >>> old, new = (store.new_memory(text) for text in ("Mia has a cat.", "Mia has a tabby cat."))
+    >>> compare_memories(old, new).b_covers_a
+    True
     """
     if not a.periods and not b.periods:
         return compare(a.content, b.content)
@@ -46,7 +50,13 @@ def states(a: Memory, b: Memory) -> bool:
 
 @guarded(lambda _a, _b: True)
 def only_times_differ(a: Memory, b: Memory) -> bool:
-    """Return whether two memories have the same words, which mean different times."""
+    """Return whether two memories have the same words, which mean different times.
+
+    >>> said = datetime(2026, 1, 20, tzinfo=UTC), datetime(2026, 3, 20, tzinfo=UTC)
+    >>> old, new = (Memory(content="Mia sees the dentist tomorrow.", timestamp=at) for at in said)
+    >>> only_times_differ(old, new)  # so they are two appointments
+    True
+    """
     return (
         bool(a.periods)
         and not compatible(a.periods, b.periods)

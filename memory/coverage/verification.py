@@ -8,28 +8,35 @@ the newest source. The reason for a refusal tells the model that wrote the text 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import partial
+from functools import lru_cache, partial
 
 from memory.coverage.covers import LONGEST, compare, covers, differing
 from memory.coverage.parse import parse
 from memory.coverage.times import MOST_TIMES, times_of
-from memory.coverage.told import has_words_of, outdated_values, unlike_newest
 from memory.text import (
     CURRENCIES,
     GRAMMARS,
+    IRREGULAR_PLURALS,
     MONTH_SET,
+    NOT,
     WEEKDAYS,
     Kind,
+    Token,
     grammar_of,
     guarded,
     identity,
     is_code,
+    names_attribute,
+    plain_form,
     sentences,
     shortened,
+    tokens,
+    with_numbers_joined,
 )
 
 _LONGER = 1.5  # longest merged text, by the length of all its sources together
@@ -39,6 +46,13 @@ _INVENTS = "states what no memory states:"
 
 
 class Belief(StrEnum):
+    """The program's opinion about a merged text; a model must read a doubtful one.
+
+    >>> same, reworded = "Mia has a cat.", "Mia owns a cat."
+    >>> [verify(text, [same]).belief.name for text in (same, reworded, "Mia has two cats.")]
+    ['BELIEVED', 'DOUBTFUL', 'REFUSED']
+    """
+
     BELIEVED = "believed"
     DOUBTFUL = "doubtful"
     """Neither accepted nor refused: a model or a person must read the text."""
@@ -144,6 +158,12 @@ def verify_by_words(
     has all its words, and adds no word, otherwise REFUSED. Exception: the text need not cover a
     source if a newer source states the same with other numbers; `reason` then names the outdated
     values.
+
+    >>> sources = "Mia has two cats.", "Mia has a dog."
+    >>> verify_by_words("Mia has two cats and a dog.", sources).belief.name
+    'BELIEVED'
+    >>> verify_by_words("Mia has a cat and a dog.", sources).reason
+    'the merged text does not state: two, cat'
     """
     found = verify(text, sources, said)
     if found.belief is not Belief.DOUBTFUL:
@@ -151,24 +171,17 @@ def verify_by_words(
     times = times_of(text, sources, said)
     assert times is not None  # else the text was refused
     retold = [times.retold(position) for position in range(len(sources))]
-    gone: list[str] = []
-    lost: list[str] = []
-    untimed = any(map(times.lost, range(len(sources))))
-    for position, source in enumerate(retold):
-        if unsaid := times.lost(position):
-            lost += unsaid
-        elif not _states(text, source):
-            later = (_given_otherwise(source, newer) for newer in retold[position + 1 :])
-            values = next((outdated for outdated in later if outdated is not None), None)
-            lost += compare(text, source).only_b if values is None else ()
-            gone += values or ()
+    untimed = [words for position in range(len(sources)) for words in times.lost(position)]
+    unstated = (compare(text, source).only_b for source in retold if not _states(text, source))
+    lost = untimed + [word for words in unstated for word in words]
     listed = ("does not state:", lost), (_INVENTS, _new_words(text, [*sources, *retold]))
     faults = [f"{what} {', '.join(dict.fromkeys(words))}" for what, words in listed if words]
-    if faults and not (untimed or _has_document([text, *retold])) and has_words_of(text, retold):
-        faults, gone = [], outdated_values(text, retold)
-    if faults:
+    if not faults:
+        return Verification(Belief.BELIEVED)
+    if untimed or _has_document([text, *retold]) or not has_words_of(text, retold):
         return Verification(Belief.REFUSED, f"the merged text {', and '.join(faults)}")
-    outdated = ", ".join(dict.fromkeys(gone))
+    values = (value.removeprefix("day ") for value in outdated_values(text, retold))
+    outdated = ", ".join(dict.fromkeys(values))
     return Verification(
         Belief.BELIEVED, f"a newer memory gives another value for {outdated}" if outdated else ""
     )
@@ -184,33 +197,6 @@ def _states(text: str, source: str) -> bool:
     return all(covers(text, sentence) for sentence in left)
 
 
-def _given_otherwise(older: str, newer: str) -> list[str] | None:
-    if _has_document([older, newer]):
-        return None
-    difference = compare(newer, older)
-    fresh = [(_value_type(words), words) for words in difference.only_a]
-    corrected = older
-    for words in difference.only_b:
-        value_type = _value_type(words)
-        others = [other for kind, other in fresh if kind == value_type and value_type]
-        if not others:
-            return None
-        fresh.remove((value_type, others[0]))
-        corrected = others[0].join(re.split(rf"(?<!\w){re.escape(words)}(?!\w)", corrected))
-    return list(difference.only_b) if covers(newer, corrected) else None
-
-
-def _value_type(words: str) -> str:
-    types = {
-        "number" if token.kind == Kind.NUMBER else _DATES.get(token.key, "")
-        for token in parse(words).tokens
-    }
-    return types.pop() if len(types) == 1 else ""
-
-
-_DATES = dict.fromkeys(MONTH_SET, "month") | dict.fromkeys(WEEKDAYS.values(), "weekday")
-
-
 def _new_words(text: str, sources: Sequence[str]) -> list[str]:
     if _has_document([text, *sources]):
         repeated = {sentence for source in sources for sentence in sentences(source)}
@@ -218,6 +204,116 @@ def _new_words(text: str, sources: Sequence[str]) -> list[str]:
         return [shortened(sentence, _SHOWN) for sentence in new[:_MOST_SHOWN]]
     known = {stated for source in sources for stated in parse(source).stated}
     return [word.surface for word in parse(text).words if word.stated not in known]
+
+
+# --- word by word, in order -----------------------------------------------------------------------
+
+_KeyedWord = tuple[str, str]
+"""The key of a word, and "s" if it is in the plural; a number has the key "" and its value."""
+_LEFT_OUT = frozenset({Kind.FILLER, Kind.STOP})
+
+
+@lru_cache(maxsize=1_024)
+def _read_tokens(text: str) -> Sequence[Token]:
+    return with_numbers_joined(tokens(text))
+
+
+@lru_cache(maxsize=1_024)
+def _told(text: str) -> tuple[_KeyedWord, ...]:
+    read = _read_tokens(text)
+    return tuple(
+        ("", token.key)
+        if token.kind is Kind.NUMBER
+        else (f"{token.key} (past)" if token.past else token.key, _plural(token.surface))
+        for token, behind in zip(read, [*read[1:], None], strict=False)
+        if token.kind not in _LEFT_OUT or (behind and behind.key in ("few", "little"))
+    )
+
+
+def _plural(surface: str) -> str:
+    low = surface.casefold()
+    regular = low.endswith("s") and low != plain_form(low).word
+    return "s" if regular or low in IRREGULAR_PLURALS else ""
+
+
+def _turning(text: str) -> Counter[str]:
+    """Return the negations and the words that change a whole statement, such as "might"."""
+    turning = (Kind.NOT, Kind.TURNING)
+    return Counter(token.key for token in _read_tokens(text) if token.kind in turning)
+
+
+def has_words_of(text: str, sources: Sequence[str]) -> bool:
+    """Return whether a merged text has all words of its sources, oldest first, and no others.
+
+    The words of each source must be in their order, unless the text has just the words of the
+    newest source. Its negations must be those of the newest source. It may lack small words of an
+    older source, and numbers for which the newest has others. A literal value needs a reader.
+    """
+    if any(map(names_attribute, sources)) or not set(_told(text)) <= set().union(
+        *map(_told, sources)
+    ):
+        return False
+    own, *theirs = (
+        [key or value for key, value in _told(one) if key != "have"] for one in (text, *sources)
+    )
+    if not _in_their_order(theirs[-1], own) or _turning(sources[-1]) != _turning(text):
+        return False
+    exempt = own == theirs[-1]
+    if outdated_values(text, sources):
+        if _values(text) != _values(sources[-1]):
+            return False
+        own, *theirs = ([key for key, _ in _told(one)] for one in (text, *sources))
+        exempt = False
+    small = _SMALL.union(*map(_small_words, (text, *sources)))
+    own, *theirs = ([word for word in one if word not in small] for one in (own, *theirs))
+    return (
+        (exempt or all(_in_their_order(words, own) for words in theirs))
+        and all(Counter(words) <= Counter(own) for words in theirs)
+        and all(_turning(source) <= _turning(text) for source in sources)
+    )
+
+
+_SMALL = frozenset({"have"})
+
+
+def _small_words(text: str) -> set[str]:
+    """Return the words of an older source that the merged text may leave out: "of", "she"."""
+    kinds = (Kind.GOVERNING, Kind.PARTICLE, Kind.PERSON)
+    return {token.key for token in _read_tokens(text) if token.kind in kinds}
+
+
+def outdated_values(text: str, sources: Sequence[str]) -> list[str]:
+    """Return the numbers of the sources that the merged text does not state."""
+    own = _values(text)
+    return [value for source in sources for value in _values(source) if value not in own]
+
+
+def _values(text: str) -> list[str]:
+    return [value for key, value in _told(text) if not key]
+
+
+def _in_their_order(words: Sequence[object], text: Sequence[object]) -> bool:
+    rest = iter(text)
+    return all(word in rest for word in words)
+
+
+_CONDITIONS = frozenset({"if", "unless", "falls"})
+
+
+def unlike_newest(text: str, sources: Sequence[str]) -> list[str]:
+    """Return the negations and conditions of the newest source that a merged text lacks.
+
+    "word order" is returned if the newest source says otherwise who did what, with the same words
+    as an older source, and the text has the words in the order of that older source.
+    """
+    own, newest = _told(text), _told(sources[-1])
+    missing = Counter(newest) - Counter(own)
+    lacking = [word for word, _ in missing if word == NOT or word in _CONDITIONS]
+    older = (_told(source) for source in sources[:-1] if "," not in source)
+    turned = not _in_their_order(newest, own) and any(
+        Counter(words) == Counter(newest) and _in_their_order(words, own) for words in older
+    )
+    return [*lacking, *(["word order"] if turned else ())]
 
 
 # --- hard facts -----------------------------------------------------------------------------------
@@ -285,6 +381,10 @@ def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
 
     Two texts conflict if each has a hard fact that the other lacks, or if they have different
     numerals in the same position.
+
+    >>> conflicting_values("Mia has two cats.", "Mia has three cats.")
+    ('two', 'three')
+    >>> conflicting_values("Mia has two cats.", "Mia has a dog.")
     """
     ours, theirs = hard_facts([old, new])
     before, after = ours.beyond([theirs]), theirs.beyond([ours])
@@ -301,6 +401,10 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
 
     If any of the texts has more than `LONGEST` characters, only the numerals and names of each
     text are returned.
+
+    >>> pets, boat = hard_facts(["Mia has two cats.", "Mia has a boat."])
+    >>> pets.beyond([boat])
+    ['two']
     """
     names = _names_in([text for text in texts if not _capitalises_nouns(text)])
     if max(map(len, texts), default=0) > LONGEST:
@@ -332,11 +436,11 @@ def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
 
 def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
     before = ""
-    tokens = parse(text).tokens
-    for position, token in enumerate(tokens, start=1):
+    read = parse(text).tokens
+    for position, token in enumerate(read, start=1):
         points_back = token.surface == "two" and before in _POINTING  # "the two" counts nothing
         if token.surface == "二":
-            points_back = tuple(one.key for one in tokens[position : position + 2]) in _BOTH
+            points_back = tuple(one.key for one in read[position : position + 2]) in _BOTH
         before = token.key
         if points_back:
             continue

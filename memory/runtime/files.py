@@ -36,6 +36,12 @@ def replacing(path: Path) -> Iterator[Path]:
     process is killed, its unfinished file stays until the next call with this path. Only one
     process may write to a path at a time.
 
+    >>> size = Path("kept.txt").write_text("old")
+    >>> with replacing(Path("kept.txt")) as new:
+    ...     size = new.write_text("new")
+    >>> Path("kept.txt").read_text()
+    'new'
+
     Raises: OSError.
     """
     part = path.with_name(f".{path.name}.part")
@@ -69,6 +75,11 @@ def replacing_alone(path: Path) -> Iterator[Path]:
 
     Processes that write the same file wait for each other, without a time limit.
 
+    >>> with replacing_alone(Path("shared.txt")) as new:
+    ...     size = new.write_text("mine")
+    >>> Path("shared.txt").read_text()
+    'mine'
+
     Raises: OSError.
     """
     clear_abandoned(path.parent)
@@ -95,6 +106,12 @@ def temporary_folder() -> Iterator[Path]:
     """Yield a new temporary folder, and delete it after the block.
 
     If the process is killed, the next call of this function in any process deletes the folder.
+
+    >>> with temporary_folder() as folder:
+    ...     folder.is_dir()
+    True
+    >>> folder.exists()
+    False
     """
     clear_temporary_folders()
     folder, lock = _locked_folder()
@@ -150,6 +167,10 @@ def own_lock(path: Path, timeout_s: float = -1.0) -> filelock.FileLock:
     Any thread may release the lock. If `timeout_s` is negative, acquiring it has no time limit.
     Acquiring the lock empties the file. So it raises OSError if another account made the file, or
     if the file has another name too: it may be a link to a file that must not be lost.
+
+    >>> with own_lock(Path("store.lock")) as lock:
+    ...     lock.is_locked
+    True
     """
     return _OwnLock(path, timeout=timeout_s, mode=_OWN, thread_local=False)
 
@@ -172,6 +193,15 @@ def _is_own(found: os.stat_result) -> bool:
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading in binary mode; refuse pipes and devices, which may never end.
 
+    >>> size = Path("note.txt").write_text("Mia rows.")
+    >>> with open_regular(Path("note.txt")) as file:
+    ...     file.read()
+    b'Mia rows.'
+    >>> open_regular(Path("/dev/null"))
+    Traceback (most recent call last):
+        ...
+    OSError: [Errno 22] it is not a regular file: '/dev/null'
+
     Raises: OSError.
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -186,6 +216,14 @@ def open_regular(path: Path) -> BinaryIO:
 
 def read_bounded(path: Path, most: int) -> bytes:
     """Return the content of a regular file of at most `most` bytes.
+
+    >>> size = Path("small.txt").write_text("Mia rows.")
+    >>> read_bounded(Path("small.txt"), 100)
+    b'Mia rows.'
+    >>> read_bounded(Path("small.txt"), 3)
+    Traceback (most recent call last):
+        ...
+    OSError: [Errno 27] File too large: 'small.txt'
 
     Raises: OSError, also if the file is larger.
     """
@@ -238,6 +276,10 @@ def read_objects(
     A line may also be an array of objects, each of which is yielded.
 
     `not_finite`: whether a number may be NaN or infinite.
+
+    >>> size = Path("lines.jsonl").write_text('{"a": 1}\\n\\n[2]\\n')
+    >>> [(number, type(found).__name__) for number, found in read_objects(Path("lines.jsonl"))]
+    [(1, 'dict'), (3, 'ValueError')]
 
     Raises: InputError if the file cannot be read at all.
     """

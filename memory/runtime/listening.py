@@ -38,7 +38,14 @@ MAX_BODY_VALUES = 5_000
 
 @dataclass(frozen=True)
 class Address:
-    """A host and a port for a server to listen on."""
+    """A host and a port for a server to listen on.
+
+    >>> address = Address.read("[::1]:8765")
+    >>> address.host, address.port, address.name, address.is_loopback
+    ('::1', 8765, '[::1]', True)
+    >>> Address.read("0.0.0.0:0").is_every
+    True
+    """
 
     host: str
     port: int

@@ -21,6 +21,9 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
     If the calling task is cancelled, CancelledError is raised only after the call has ended, so
     that the caller can then close what the call used.
+
+    >>> await in_thread(sum, [1, 2])
+    3
     """
     work = asyncio.create_task(asyncio.to_thread(call, *args, **kwargs))
     try:
@@ -106,7 +109,13 @@ class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
 
 
 class LoopThread:
-    """An event loop that runs in a daemon thread of its own."""
+    """An event loop that runs in a daemon thread of its own.
+
+    >>> thread = LoopThread("example")
+    >>> thread.start(asyncio.sleep(0, "done")).result(20)
+    'done'
+    >>> thread.stop()
+    """
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -157,6 +166,10 @@ def terminate_as_interrupt() -> Iterator[Callable[[], bool]]:
     """Make SIGTERM raise KeyboardInterrupt inside the block, as Ctrl-C does.
 
     Yield a function that says whether a SIGTERM was received.
+
+    >>> with terminate_as_interrupt() as terminated:
+    ...     terminated()
+    False
     """
     terminated = False
 

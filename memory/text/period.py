@@ -7,10 +7,11 @@ import json
 from collections.abc import Sequence
 from datetime import date, timedelta
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 TEXT_KEY_LENGTH = 32
-TABLES_VERSION = 1
+TABLES_VERSION = 2
 """Raise it when a rule or a table of `memory/text/times` changes: stored periods are then old."""
 
 
@@ -158,7 +159,7 @@ def to_json(periods: Sequence[Period]) -> str:
     """Write the periods, with the version of the tables, as compact JSON in ASCII.
 
     >>> to_json(())
-    '[1]'
+    '[2]'
     """
     rows = [
         [
@@ -170,6 +171,7 @@ def to_json(periods: Sequence[Period]) -> str:
     return json.dumps([TABLES_VERSION, *rows], separators=(",", ":"))
 
 
+@lru_cache(maxsize=256)
 def dated_key(key: str, when: str) -> str:
     """Return the key of a text and of the dates that it means, under which verdicts are stored.
 

@@ -322,21 +322,21 @@ def _week_of(of: _Expression) -> Span | None:
     return _either([unit_at(day, unit, 0) for day in days])
 
 
-def _year(of: _Expression) -> Span:
+_YEARLY = frozenset("MSH")
+
+
+def _year(of: _Expression) -> Span | None:
     year: int = of.values["Y"]
+    return year_of(year) if _YEARLY.isdisjoint(of.sorts) else _yearly(of)(year)
+
+
+def _yearly(of: _Expression) -> Callable[[int], Span | None]:
+    """Return the function from a year to the month, season or holiday of the expression in it."""
     if "M" in of.sorts:
-        return month_of(year, of.values["M"])
+        return lambda year: month_of(year, of.values["M"])
     if "S" in of.sorts:
-        return season_of(year, of.values["S"])
-    if "H" in of.sorts:
-        return _holiday(year, of.values["H"])
-    return year_of(year)
-
-
-def _holiday(year: int, name: str) -> Span:
-    span = holiday_in(name)(year)
-    assert span is not None
-    return span
+        return lambda year: season_of(year, of.values["S"])
+    return holiday_in(of.values["H"])
 
 
 def _date(of: _Expression) -> Span | None:
@@ -430,34 +430,20 @@ def _weekend(of: _Expression, step: int) -> Span:
     return near
 
 
-def _within(of: _Expression) -> Span:
+def _within(of: _Expression) -> Span | None:
     unit, step = _which(of)
     if "K" in of.sorts and unit == "week":
         days = [monday + of.values["K"] * DAY for monday in _weeks(of, step)]
         if of.table.sunday_first and of.values["K"] == _SUNDAY:
             days.append(days[0] - 7 * DAY)
         return _either([day_at(day, of.part) for day in days])
-    if unit == "year" and (found := _year_part(of, of.day.year + step)):
-        return found
-    number = of.values.get("n") or of.values.get("N")
-    if unit == "month" and number:
-        month = unit_at(of.day, "month", step)
-        return day_at(month.first.replace(day=number))
-    return _doubtful(of)
+    if unit != "year" or _YEARLY.isdisjoint(of.sorts):
+        return _doubtful(of)  # "the 5th of last month"
+    found = _yearly(of)(of.day.year + step)
+    return found and found._replace(certain=of.values.get("S") != _WINTER)
 
 
 _SUNDAY = 6
-
-
-def _year_part(of: _Expression, year: int) -> Span | None:
-    """Return the month, season or holiday of the expression in that year."""
-    if "M" in of.sorts:
-        return month_of(year, of.values["M"])
-    if "S" in of.sorts:
-        return season_of(year, of.values["S"])._replace(certain=of.values["S"] != _WINTER)
-    return _holiday(year, of.values["H"]) if "H" in of.sorts else None
-
-
 _WINTER = 3
 
 
@@ -483,16 +469,7 @@ def _near_weekdays(of: _Expression) -> list[Span]:
 
 def _name_of(of: _Expression) -> Span:
     which, year = of.values["W"], of.day.year
-    name: Callable[[int], Span | None]
-    if "M" in of.sorts:
-        month: int = of.values["M"]
-        name = lambda year: month_of(year, month)  # noqa: E731
-    elif "S" in of.sorts:
-        season: int = of.values["S"]
-        name = lambda year: season_of(year, season)  # noqa: E731
-    else:
-        name = holiday_in(of.values["H"])
-    spans = around(of.day, name)
+    spans = around(of.day, _yearly(of))
     before, today, later = _split(spans, of.day)
     if which in ("past", "coming"):
         return _either(before if which == "past" else later)
@@ -540,12 +517,6 @@ def _day(of: _Expression) -> Span | None:
         return _doubtful(of)
     span = counted(of.said, "day", of.values["D"] + number * {"week": 7, "day": 1}.get(unit, 0))
     return span if unit in ("week", "day") else _doubtful(of)
-
-
-def _several(of: _Expression) -> Span:
-    step = of.values["w"] if "w" in of.sorts else _STEPS[of.values["W"]]
-    number = _VAGUE if "V" in of.sorts else of.values.get("N", 1)
-    return counted(of.said, of.values["U"], step * number)._replace(certain=False)
 
 
 def _count(of: _Expression) -> tuple[str, int, bool] | None:
@@ -648,6 +619,9 @@ def _bare(of: _Expression) -> Span | None:
     if of.comes_again() or not (of.leads or needs_none or ("H" in of.sorts and of.tense)):
         return None
     if "U" in of.sorts:
+        if of.sorts.startswith("xI") and of.values["U"] in ("week", "month", "year"):
+            span = unit_at(of.day, of.values["U"], 0)  # "later in the month"
+            return span._replace(certain=not of.tells_past())
         if of.values["U"] != "weekend":
             return None
         spans = [unit_at(of.day, "weekend", step) for step in range(-2, 3)]
@@ -656,17 +630,8 @@ def _bare(of: _Expression) -> Span | None:
         return None  # "the spring is broken"
     if "S" in of.sorts and not of.tense:
         return None  # a habit: "swims in summer"
-    if "M" in of.sorts:
-        month: int = of.values["M"]
-        return _chosen(
-            of, around(of.day, lambda year: month_of(year, month)), today_counts=of.is_start
-        )
-    if "S" in of.sorts:
-        season: int = of.values["S"]
-        return _chosen(
-            of, around(of.day, lambda year: season_of(year, season)), today_counts=of.is_start
-        )
-    span = _chosen(of, around(of.day, holiday_in(of.values["H"])), today_counts=True)
+    is_fixed = of.is_start or "H" in of.sorts
+    span = _chosen(of, around(of.day, _yearly(of)), today_counts=is_fixed)
     return span if of.leads or needs_none else span._replace(certain=False)  # "loved Christmas"
 
 
@@ -676,7 +641,7 @@ def _vague(of: _Expression) -> Span:
 
 _READERS: dict[str, Callable[[_Expression], Span | None]] = {
     "full_week": _week_of, "date_week": _week_of, "full": _full, "year": _year, "within": _within,
-    "date": _date, "several": _several, "weekday": _weekday, "unit": _unit, "named": _name_of,
+    "date": _date, "several": _doubtful, "weekday": _weekday, "unit": _unit, "named": _name_of,
     "part": _part, "day": _day, "counted": _counted, "since": _since, "lasting": _lasting,
     "age": _age, "bare_weekday": _bare_weekday, "bare": _bare, "vague": _vague,
 }  # fmt: skip

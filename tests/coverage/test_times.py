@@ -213,3 +213,11 @@ def test_a_relative_word_that_is_the_time_of_no_memory_is_refused() -> None:
         older, newest, "Ana was in Lugo last week and saw a whale.", (FEBRUARY, FEBRUARY)
     )
     assert 'says "last week", which is the time of no memory' in found.reason
+
+
+def test_later_in_the_month_is_that_month() -> None:
+    sources = "Mia plans a tournament for a shelter later in the month.", "Mia helps a shelter."
+    text = "Mia helps a shelter, for which she plans a tournament in {}."
+    assert checked(*sources, text.format("January 2026"), (JANUARY, JANUARY)).reason == ""
+    refused = checked(*sources, text.format("March 2026"), (JANUARY, JANUARY)).reason
+    assert refused == "the merged text states what no memory states: March, 2026"

@@ -122,6 +122,7 @@ def test_a_wrong_text_is_refused_where_nobody_reads_it(told: tuple[str, ...]) ->
 LOSSES = [
     ("Mia is allergic to penicillin.", "Mia is allergic to peanuts.", "penicillin"),
     ("Mia lives in Rome with Jo.", "Mia lives in Porto with Jo.", "Rome"),
+    ("The choir meets on Tuesday.", "The choir meets on Thursday.", "Tuesday"),
     ("Mia eats no meat.", "Mia eats fish.", "meat"),
     ("Mia pays 900 euros in May.", "Mia pays 950 euros.", "900"),
     ("Bo gave Mia 5 euros.", "Mia gave Bo 6 euros.", "5"),
@@ -147,7 +148,6 @@ def test_without_a_reader_no_value_of_an_older_memory_vanishes(
 OUTDATED = [
     ("Mia pays 900 euros.", "Mia pays 950 euros.", "900"),
     ("Mia's rent is 900 euros.", "Mia's rent is 950 euros.", "900"),
-    ("The choir meets on Tuesday.", "The choir meets on Thursday.", "Tuesday"),
     ("Mia ran 5 km on 3 May.", "Mia ran 6 km on 4 May.", "5, 3"),
 ]
 
