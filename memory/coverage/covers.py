@@ -217,7 +217,7 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
     return tuple(run for run in runs if run.text)
 
 
-@guarded(lambda text, _others: ("", text) if text else ("",))
+@guarded(lambda text, _others: tuple(["", text] if text else [""]))
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
     """Cut `text` into pieces that are shared and not shared, in turn.
 

@@ -356,7 +356,7 @@ def asks_about_past(question: str) -> bool:
     return _OF_THE_PAST.search(question[:LONGEST]) is not None
 
 
-@guarded(lambda _newer, older: (older,))
+@guarded(lambda _newer, older: tuple(filter(None, [older])))
 def still_stated(newer: str, older: str) -> tuple[str, ...]:
     """Return the parts of `older` that `newer` neither repeats nor contradicts.
 

@@ -371,7 +371,11 @@ class HardFacts:
         return _squeezed(words).removesuffix("s") in self.squeezed
 
 
-@guarded(lambda old, new: (shortened(old, _SHOWN), shortened(new, _SHOWN)))
+def _whole_texts(old: str, new: str) -> tuple[str, str] | None:
+    return shortened(old, _SHOWN), shortened(new, _SHOWN)
+
+
+@guarded(_whole_texts)
 def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
     """Return how two texts conflict: (values of `old`, values of `new`); None if they do not.
 

@@ -467,7 +467,7 @@ _SELF = with_all_languages(
 _SELF_JAPANESE = re.compile("私|わたし|わたくし|あたし|僕|ぼく|ボク|俺|おれ|オレ").search
 
 
-@guarded(lambda question, _user: (question,))
+@guarded(lambda question, _user: tuple(filter(None, [question])))
 def wordings(question: str, user: str | None) -> tuple[str, ...]:
     """Return the queries for a question: one, or two if it says "I" and the user is known.
 
