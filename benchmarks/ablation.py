@@ -184,7 +184,7 @@ def _clear_caches() -> None:
     """Empty all caches of parsed texts, since a text is parsed differently without a rule."""
     for module in _modules():
         for value in vars(module).values():
-            if hasattr(value, "cache_clear") and value.__name__ != "_tokenizer":
+            if hasattr(value, "cache_clear"):
                 value.cache_clear()
 
 

@@ -34,7 +34,7 @@ from typing import Any
 from benchmarks.rows import Row, read_rows
 from memory.assembly import build_embedder
 from memory.config import load_config
-from memory.coverage import Belief, compare, parse, parse_by_dictionary
+from memory.coverage import Belief, compare, parse
 from memory.decide import decide_new, decided, resolve
 from memory.models import Action, Decision, Embedder, Memory, Question, Rules, SearchResult
 from memory.offline import OfflineModel
@@ -244,7 +244,6 @@ def _microseconds(rows: Sequence[Row]) -> float:
 
 def _compare_all(rows: Sequence[Row]) -> None:
     parse.cache_clear()
-    parse_by_dictionary.cache_clear()
     for row in rows:
         compare(row["a"], row["b"])
 

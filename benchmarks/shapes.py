@@ -35,7 +35,6 @@ from memory.coverage import (
     differs,
     marked,
     parse,
-    parse_by_dictionary,
     verify,
     verify_by_words,
 )
@@ -349,7 +348,7 @@ _CACHES = [
 
 
 def forget() -> None:
-    """Empty the caches of parsed texts; the dictionary stays loaded."""
+    """Empty the caches of parsed texts."""
     for cache in _CACHES:
         cache.cache_clear()
 
@@ -363,7 +362,6 @@ def alone(text: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "sentences", partial(sentences, text)
     yield "telling_words", partial(telling_words, text)
     yield "parse", partial(parse, text)
-    yield "parse_by_dictionary", partial(parse_by_dictionary, text)
     yield "statements", partial(statements, text, "Mia", AT, listeners=["Leo"])
     yield "retold", partial(retold, text, "Mia", AT)
     yield "when_field", partial(when_field, text, AT)
@@ -410,7 +408,6 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     gc.disable()
-    parse_by_dictionary("猫が")  # the dictionary is loaded outside the clock
     for characters in args.characters:
         found = list(measure(characters, args.only, args.shapes, args.limit))
         for what in dict.fromkeys(timing.what for timing in found):

@@ -23,6 +23,7 @@ from memory.offline import OfflineModel
 from memory.store import MemoryStore
 
 FIELDS = ("text", "description", "content", "body")
+STORES = tempfile.TemporaryDirectory(prefix="upstream-")
 NOT_OURS = {
     "test_vector_store_initialization": "looks at an attribute of theirs",
     "test_embed_with_path": "several vectors for one value",
@@ -49,7 +50,7 @@ class OurStore(DedupStore):
     """Made as theirs is, without deduplication: their tests put near-copies and count them."""
 
     def __init__(self, *, index: dict[str, Any] | None = None) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="upstream-"))
+        folder = Path(tempfile.mkdtemp(dir=STORES.name))
         store = MemoryStore(Ledger.create(f"sqlite:///{folder / 'ledger.db'}"), Theirs(index))
         config = MemoryConfig(dedup_enabled=False)
         deduplicator = MemoryDeduplicator(store, OfflineModel(), config=config)
@@ -58,6 +59,10 @@ class OurStore(DedupStore):
 
 
 setattr(langgraph.store.memory, "InMemoryStore", OurStore)  # noqa: B010 - their name, our class
+
+
+def pytest_unconfigure() -> None:
+    STORES.cleanup()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -83,9 +83,7 @@ def test_texts_that_cannot_be_read_cover_nothing_and_are_no_proof(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for module in ("covers", "verification"):
-        monkeypatch.setattr(
-            sys.modules[f"memory.coverage.{module}"], "parse_by_dictionary", unwrap(ringing)
-        )
+        monkeypatch.setattr(sys.modules[f"memory.coverage.{module}"], "parse", unwrap(ringing))
     found = compare(B, A)
     assert (found.a_covers_b, found.b_covers_a) == (False, False)
     assert verify(B, [A, B]).belief is Belief.DOUBTFUL

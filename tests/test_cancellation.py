@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
@@ -67,17 +66,21 @@ def rows(store: MemoryStore) -> dict[str, bool]:
 
 
 def test_a_second_cancellation_too_waits_for_the_thread() -> None:
-    ended = threading.Event()
+    started, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 
     async def work() -> None:
         def slow() -> None:
-            time.sleep(0.2)
+            started.set()
+            assert may_end.wait(20)
             ended.set()
 
         task = asyncio.create_task(in_thread(slow))
+        assert await asyncio.to_thread(started.wait, 20)
         for _ in range(3):
-            await asyncio.sleep(0.02)
             task.cancel()
+            await asyncio.wait([task], timeout=0.001)  # the task sees the cancellation
+            assert not task.done()
+        may_end.set()
         await asyncio.wait([task])
         assert (task.cancelled(), ended.is_set()) == (True, True)
 

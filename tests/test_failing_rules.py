@@ -52,7 +52,7 @@ from tests.doubles import START, ScriptedModel, ticking
 from tests.turns import hook, turn
 
 MODULES = """
-    coverage.additions coverage.covers coverage.japanese coverage.order coverage.parse
+    coverage.additions coverage.covers coverage.order coverage.parse
     coverage.rewordings coverage.times coverage.verification offline.english offline.model
     offline.third_person offline.worth text.languages text.numbers text.period
     text.signs text.time_finder text.times text.times.spans text.times.words text.tokens
@@ -190,11 +190,11 @@ def fail_always(monkeypatch: pytest.MonkeyPatch, name: str) -> str:
     return fault
 
 
-def forget_results(*, dictionary: bool = False) -> None:
-    """Empty the caches, so that each rule runs again; drop the slow dictionary only if asked."""
+def forget_results() -> None:
+    """Empty the caches, so that each rule runs again."""
     for name in [*MODULES, "models.memory"]:
-        for key, value in vars(importlib.import_module(f"memory.{name}")).items():
-            if hasattr(value, "cache_clear") and (dictionary or key != "_tokenizer"):
+        for value in vars(importlib.import_module(f"memory.{name}")).values():
+            if hasattr(value, "cache_clear"):
                 value.cache_clear()
 
 
@@ -211,7 +211,7 @@ class Reached:
 
 @pytest.fixture(scope="module")
 def reached() -> Reached:
-    forget_results(dictionary=True)
+    forget_results()
     pairs, turns = defaultdict[str, list[tuple[str, str]]](list), defaultdict[str, list[str]](list)
     for pair in PAIRS:
         for name in _called(partial(_read_pair, *pair)):
@@ -427,7 +427,7 @@ def test_nothing_is_lost_if_a_rule_fails(
     turns = reached.turns.get(name) or SAID[:1]
     store = MemoryStore(ledger, Paired(), clock=ticking())
     fault = fail_always(monkeypatch, name)
-    forget_results(dictionary=name.endswith("_tokenizer"))
+    forget_results()
     lost = _lost_on_all_ways(Memories(store, make_memory, pairs, turns))
     lines = [one.getMessage() for one in caplog.records if fault in one.getMessage()]
     assert len(lines) <= 1, "none if the rule runs only for a merged text of other days"

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +23,6 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelError
 from memory.ledger import Ledger
 from memory.models import Memory
-from memory.search import similarity
 from memory.store import MemoryStore
 from tests.doubles import START, ScriptedModel
 
@@ -97,20 +93,3 @@ def test_a_failure_that_the_ledger_does_not_tell_is_seen(store: MemoryStore) -> 
     assert unexplained(store, witness) == [members]
     witness.ended = {members: "", tuple(reversed(members)): ""}
     assert unexplained(store, witness) == [tuple(reversed(members))]
-
-
-def test_texts_about_one_thing_go_to_the_judge_and_others_do_not() -> None:
-    texts = ["mia keeps 3 big balan", "mia keeps 4 old balan", "mia keeps 3 big delan"]
-    a, b, other = Embedder().embed(texts)
-    assert 0.90 <= similarity(a, b) < 0.95
-    assert similarity(a, other) < 0.1
-
-
-def test_the_command_prints_the_figures() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.model_drill", "--writes", "30", "--json"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    figures = json.loads(done.stdout)
-    assert list(figures) == ["writes", "asked", "faults", "pending", "lost", "unexplained"]
-    assert (figures["writes"], figures["lost"], figures["unexplained"]) == (30, 0, 0)

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 from memory.coverage.additions import changed_by_additions
 from memory.coverage.order import Side, in_order, moved
-from memory.coverage.parse import Parse, Word, parse_as_english, parse_by_dictionary
+from memory.coverage.parse import Parse, Word, parse
 from memory.coverage.written import punctuated_otherwise, written_otherwise
 from memory.text import (
     ENGLISH,
@@ -83,11 +83,11 @@ def compare(a: str, b: str) -> Comparison:
 
 
 def _parses(a: str, b: str) -> tuple[Parse, Parse]:
-    left, right = parse_by_dictionary(a), parse_by_dictionary(b)
+    left, right = parse(a), parse(b)
     if left.language == ENGLISH != right.language and may_be_english(b):
-        return left, parse_as_english(b)
+        return left, parse(b, ENGLISH)
     if right.language == ENGLISH != left.language and may_be_english(a):
-        return parse_as_english(a), right
+        return parse(a, ENGLISH), right
     return left, right
 
 

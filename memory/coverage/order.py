@@ -6,7 +6,6 @@ change of who does what.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,8 +62,8 @@ class Side:
 def in_order(parsed: Parse, text: str) -> list[str]:
     """Return every word of a text that is not English, in a form for comparison, in its order.
 
-    Numbers, dates and units have one form. The dictionary gives Japanese words theirs. Any other
-    word stays as it is written, without the capital of the first word.
+    Numbers, dates, units and Japanese words have one form. Any other word stays as it is written,
+    without the capital of the first word.
     """
     folds = text.islower() or text.isupper()
     found: list[str] = []
@@ -93,18 +92,6 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
         return governed(first, second)
     same = not left.extra and not right.extra and _phrase_moved(left.parse, first, second)
     return () if same else (_ORDER,)
-
-
-is_ranked = re.compile(
-    r"\b(?:rank(?:s|ed|ing|ings)?|respectively|consecutively|successively|followed by"
-    r"|in (?:\w+ ){0,4}(?:order|sequence|succession)(?! (?:to|that|for)\b)"
-    r"|by (?:age|size|height|weight|length|date|name|price|value|priority|importance|preference)"
-    r"|\w+(?:est|st) (?:to|first|last)|sorted|former|latter|queue|podium|itinerary"
-    r"|chronologically|alphabetically|in turn|(?:starting|beginning) with"
-    r")\b",
-    re.IGNORECASE,
-).search
-"""Searches a text for words that give a list's order a meaning, such as "by age" or "in turn"."""
 
 
 def _common(side: Side) -> Sequence[Word]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory.coverage import japanese
 from memory.coverage.rewordings import PASSIVE, reworded
 from memory.text import (
     EMPHASES,
@@ -18,7 +17,6 @@ from memory.text import (
     STATED,
     Kind,
     Token,
-    is_japanese,
     language_of,
     tokens,
     with_numbers_joined,
@@ -73,32 +71,17 @@ class Parse(NamedTuple):
 
 
 @lru_cache(maxsize=16_384)
-def parse(text: str) -> Parse:
-    """Return what a text states, without a dictionary: Japanese is cut at each change of script."""
-    return _parsed(text, None)
+def parse(text: str, language: str = "") -> Parse:
+    """Return what a text states; Japanese is cut at each change of script.
 
-
-@lru_cache(maxsize=16_384)
-def parse_by_dictionary(text: str) -> Parse:
-    """Return what a text states; Japanese is read with a dictionary if one is installed."""
-    found = japanese.japanese_tokens(text) if is_japanese(text) else None
-    return parse(text) if found is None else _parsed(text, found)
-
-
-@lru_cache(maxsize=4_096)
-def parse_as_english(text: str) -> Parse:
-    """Return what a text states that may be English, though no small word shows it."""
-    return _parsed(text, None, ENGLISH)
-
-
-def _parsed(text: str, by_dictionary: list[Token] | None, language: str = "") -> Parse:
-    found = tokens(text) if by_dictionary is None else by_dictionary
+    `language`: as in `Parse`; by default it is recognised.
+    """
+    found = tokens(text)
     kinds = {token.kind for token in found}
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
         found = with_numbers_joined(found)
     keys = {token.key for token in found}
-    has_particles = Kind.PARTICLE in kinds or by_dictionary is not None
-    language = language or (JAPANESE if has_particles else language_of(text))
+    language = language or (JAPANESE if Kind.PARTICLE in kinds else language_of(text))
     if language == ENGLISH:
         found = reworded(found, keys, owns="'" in text or "’" in text)
     words = _words(found)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-from memory.coverage.parse import parse_by_dictionary
+from memory.coverage.parse import parse
 from memory.text import (
     IRREGULAR_PLURALS,
     NOT,
@@ -27,7 +27,7 @@ _LEFT_OUT = frozenset({Kind.FILLER, Kind.STOP})
 @lru_cache(maxsize=1_024)
 def _read(text: str) -> Sequence[Token]:
     if is_japanese(text):
-        return parse_by_dictionary(text).tokens
+        return parse(text).tokens
     return with_numbers_joined(tokens(text))
 
 

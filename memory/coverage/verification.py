@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import partial
 
 from memory.coverage.covers import LONGEST, compare, covers, differing
-from memory.coverage.parse import parse, parse_by_dictionary
+from memory.coverage.parse import parse
 from memory.coverage.times import MOST_TIMES, times_of
 from memory.coverage.told import has_words_of, outdated_values, unlike_newest
 from memory.text import (
@@ -108,7 +108,7 @@ def _ignores_a_source(text: str, sources: Sequence[str]) -> bool:
     if _has_document([text, *sources]):
         own, *others = (frozenset(_PLAIN_WORD(words.casefold())) for words in (text, *sources))
     else:
-        parses = map(parse_by_dictionary, (text, *sources))
+        parses = map(parse, (text, *sources))
         own, *others = (frozenset(word.key for word in parsed.words) for parsed in parses)
     return any(theirs and theirs.isdisjoint(own) for theirs in others)
 
@@ -216,8 +216,8 @@ def _new_words(text: str, sources: Sequence[str]) -> list[str]:
         repeated = {sentence for source in sources for sentence in sentences(source)}
         new = [sentence for sentence in sentences(text) if sentence not in repeated]
         return [shortened(sentence, _SHOWN) for sentence in new[:_MOST_SHOWN]]
-    known = {stated for source in sources for stated in parse_by_dictionary(source).stated}
-    return [word.surface for word in parse_by_dictionary(text).words if word.stated not in known]
+    known = {stated for source in sources for stated in parse(source).stated}
+    return [word.surface for word in parse(text).words if word.stated not in known]
 
 
 # --- hard facts -----------------------------------------------------------------------------------

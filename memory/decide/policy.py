@@ -197,7 +197,7 @@ def replace_covered(
         gone |= {member.id, *takes[member.id]}
         group = [same for one in (member, *covered) for same in copies[one.id]]
         if len(group) > 1:
-            survivors.append(survive(member, sorted(group, key=lambda one: position[one.id])))
+            survivors.append(survivor_of(member, sorted(group, key=lambda one: position[one.id])))
             newer = all(position[member.id] > position[other.id] for other in covered)
             reasons.append(_replace_reason(covered, newer, rules))
             lowest = min([lowest, *(similarity(member, other) for other in covered)])
@@ -243,7 +243,7 @@ def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str
     return "the newer states all of the older" if newer else "the older states all of the newer"
 
 
-def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
+def survivor_of(member: Memory, group: Sequence[Memory]) -> Survivor:
     """Return a Survivor: `member` stays and replaces all other members of its group.
 
     `member` takes over values from the group; see `inherit`. `group` is ordered oldest first and

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from memory.coverage import Belief, states, still_stated, verify, verify_by_words
-from memory.decide.policy import inherit, survive
+from memory.decide.policy import inherit, survivor_of
 from memory.models import (
     Action,
     Decision,
@@ -309,7 +309,7 @@ def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> S
     stands under the newest member's day.
     """
     if (unchanged := ProposedMerge(group, text).unchanged) is not None:
-        return survive(unchanged, group)
+        return survivor_of(unchanged, group)
     seed = group[-1].model_copy(
         update={
             "id": new_id(),

@@ -6,6 +6,7 @@ that it replaces are deleted. The row that remains is called `kept`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,8 +24,7 @@ from memory.interchange.foreign import (
     expiry_of,
 )
 from memory.interchange.jsonl import DumpedRow, json_line
-from memory.interchange.kinds import differences, noted_kinds
-from memory.interchange.selection import in_namespaces
+from memory.interchange.selection import differences, in_namespaces
 from memory.ledger import Ledger, Reader
 from memory.models import OFFLINE, PERSON, Action, Memory
 
@@ -35,6 +35,7 @@ ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
 _UNCHANGED_FIELDS = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
              "importance", "intensity", "emotion")  # fmt: skip
 
+_KINDS = "kind_keys"
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _BY_USER = Reading(user_key="user")
 _NOT_METADATA = {"id", "external_id", "content", "metadata", "linked_ids", "merged_from"}
@@ -144,7 +145,7 @@ class WriteBackPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class _UnchangedRow:
     """A row that counts as unchanged since its import or its last write-back.
 
     `memory` has the row's present text. `arrived_as` is the id of the memory that the import made
@@ -188,7 +189,7 @@ def plan_write_back(
         living = reader.memories.living_rows(memory.id for memory in arrived if memory)
         first = reader.decisions.first_states()
         ended = {one.memory.id: one for one in _ended(reader, arrived)}
-    known: list[_Known] = []
+    known: list[_UnchangedRow] = []
     over: list[tuple[ForeignRow, Memory, _Ended]] = []
     changed: list[LeftAlone] = []
     for (row, memory, before), arrival in zip(read, arrived, strict=True):
@@ -200,7 +201,7 @@ def plan_write_back(
         if same and arrival.id in ended:
             over.append((row, memory, ended[arrival.id]))
         elif same:
-            known.append(_Known(row, memory, arrival.id, alive, _seen_as(row, reading)))
+            known.append(_UnchangedRow(row, memory, arrival.id, alive, _seen_as(row, reading)))
         elif alive.id != arrival.id or alive.content != memory.content:
             changed.append(LeftAlone(row.id, "its metadata changed since it was imported"))
     return replace(
@@ -236,7 +237,7 @@ def _ended(reader: Reader, memories: Iterable[Memory | None]) -> Iterator[_Ended
 def _with_ended(
     plan: WriteBackPlan,
     ended: Iterable[tuple[ForeignRow, Memory, _Ended]],
-    known: Iterable[_Known],
+    known: Iterable[_UnchangedRow],
 ) -> WriteBackPlan:
     """Return the plan with the rows whose memories were superseded.
 
@@ -257,8 +258,8 @@ def _with_ended(
     return replace(plan, updates=tuple(updates), deletions=tuple(deletions))
 
 
-def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
-    def seen(row: _Known) -> Hashable:
+def _plan_of(rows: Sequence[_UnchangedRow], across: Collection[str]) -> WriteBackPlan:
+    def seen(row: _UnchangedRow) -> Hashable:
         return tuple(item for item in row.seen.items() if item[0] not in across)
 
     updates: list[Update] = []
@@ -286,21 +287,25 @@ def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
     return WriteBackPlan(tuple(updates), tuple(deletions), (), 0, tuple(staying))
 
 
-def _grouped(rows: Iterable[_Known], key: Callable[[_Known], Hashable]) -> list[list[_Known]]:
-    groups: dict[Hashable, list[_Known]] = {}
+def _grouped(
+    rows: Iterable[_UnchangedRow], key: Callable[[_UnchangedRow], Hashable]
+) -> list[list[_UnchangedRow]]:
+    groups: dict[Hashable, list[_UnchangedRow]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return list(groups.values())
 
 
-def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
+def _stand_ins(
+    part: Sequence[_UnchangedRow],
+) -> Iterator[tuple[_UnchangedRow, _UnchangedRow | None]]:
     """Yield each row of `part` with the other row of `part` that replaces it; None if it stays.
 
     The memories of all these rows have the same live successor. The rows that stay keep their
     texts. So a row can replace another row only if its text is the successor's text, or covers the
     text of the other row.
     """
-    staying: list[_Known] = []
+    staying: list[_UnchangedRow] = []
     for row in sorted(part, key=_lasting, reverse=True):
         stand_ins = (
             other
@@ -342,7 +347,7 @@ def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
     return seen if row.expires is None else seen | {"expires_at": row.expires.isoformat()}
 
 
-def _worth(row: _Known) -> tuple[bool, bool, datetime]:
+def _worth(row: _UnchangedRow) -> tuple[bool, bool, datetime]:
     """Return a sort key; the row that is most like its live memory sorts last."""
     return (
         row.memory.content == row.alive.content,
@@ -351,7 +356,7 @@ def _worth(row: _Known) -> tuple[bool, bool, datetime]:
     )
 
 
-def _lasting(row: _Known) -> tuple[datetime, tuple[bool, bool, datetime]]:
+def _lasting(row: _UnchangedRow) -> tuple[datetime, tuple[bool, bool, datetime]]:
     expiries = [expiry_of(row.seen[name]) or _NEVER for name in EXPIRY if name in row.seen]
     return min(expiries, default=_NEVER), _worth(row)
 
@@ -388,7 +393,7 @@ def plan_changes(
                 arrived[name] = memory
         living = reader.memories.living_rows(memory.id for memory in arrived.values())
         ended = {one.memory.id: one for one in _ended(reader, arrived.values())}
-    known: list[_Known] = []
+    known: list[_UnchangedRow] = []
     over: list[tuple[ForeignRow, Memory, _Ended]] = []
     for name, memory in arrived.items():
         if memory.id in ended:
@@ -397,7 +402,7 @@ def plan_changes(
             fields = memory.model_dump(mode="json", exclude_defaults=True, exclude=_NOT_METADATA)
             theirs = ForeignRow(name, memory.content, {**memory.metadata, **fields})
             known.append(
-                _Known(
+                _UnchangedRow(
                     theirs,
                     memory,
                     memory.id,
@@ -465,3 +470,23 @@ def _unsaid(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _update_line(row: DumpedRow, text: str, others: Mapping[str, Any]) -> str:
     return json_line({"update": row.name, "text": text, "metadata": others})
+
+
+# --- notes in the ledger --------------------------------------------------------------------------
+
+
+def note_kinds(ledger: Ledger, kinds: Iterable[str], across: Iterable[str] = ()) -> None:
+    """Note in the ledger that memories that differ in these fields are never compared.
+
+    What is noted of the fields in `across` is deleted.
+    """
+    with ledger.writing() as writer:
+        before = noted_kinds(writer)
+        names = [name for name in dict.fromkeys([*before, *kinds]) if name not in across]
+        if names != list(before):
+            writer.set_meta(_KINDS, json.dumps(names))
+
+
+def noted_kinds(reader: Reader) -> tuple[str, ...]:
+    """Return the metadata fields that keep memories apart in this ledger."""
+    return tuple(json.loads(reader.meta(_KINDS) or "[]"))

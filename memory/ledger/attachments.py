@@ -35,7 +35,7 @@ class Episodes(TableGroup):
     def owned_by(self, user: str) -> list[Episode]:
         return self._found(t.episodes.c.user == user)
 
-    def without_some(self) -> dict[str, list[str]]:
+    def forgotten_members(self) -> dict[str, list[str]]:
         """Map the id of each episode that lacks memories to the ids of its forgotten memories.
 
         An episode lacks memories if some of them were forgotten. It also lacks memories if the

@@ -64,7 +64,7 @@ class GeminiModel(RemoteModel):
             response_json_schema=schema.model_json_schema() if schema else None,
         )
         try:
-            client = self._given or (await self._clients.made_aside(self._connected))[0]
+            client = self._given or (await self._clients.made_in_thread(self._connected))[0]
             response = await client.aio.models.generate_content(
                 model=self.called.model, contents=content, config=config
             )

@@ -142,7 +142,7 @@ class OpenAIModel(RemoteModel):
         while True:
             structure, body = self._structure, self._body(system, content, schema)
             try:
-                client = await self._clients.made_aside(
+                client = await self._clients.made_in_thread(
                     lambda: openai.AsyncOpenAI(
                         timeout=self._config.timeout_s, **self._server.client
                     )

@@ -87,7 +87,7 @@ class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
             self[loop] = make()
         return self[loop]
 
-    async def made_aside(self, make: Callable[[], Of]) -> Of:
+    async def made_in_thread(self, make: Callable[[], Of]) -> Of:
         """Return the value for the running event loop; at first use, a thread calls `make` for it.
 
         Use this method if `make` is slow. Callers that arrive while `make` runs get the same value.

@@ -274,7 +274,7 @@ class VectorsByUser:
                     self._revision = revision
                     if owner in self.loaded:
                         self.loaded.move_to_end(owner)
-                        self._make_room(0)
+                        self._evict(0)
                         return self.loaded[owner]
                 if loading and (
                     vectors := self._load(reader, owner, len(queries[0].vector), revision)
@@ -304,7 +304,7 @@ class VectorsByUser:
             if expected > self._limit:
                 self._too_large.add(owner)
                 return None
-            self._make_room(expected)
+            self._evict(expected)
         vectors = LiveVectors(owner, reader, fields, dim, count)
         with self._lock:
             if fields != self._fields:
@@ -339,7 +339,7 @@ class VectorsByUser:
             self.loaded.clear()
             raise
 
-    def _make_room(self, expected: int) -> None:
+    def _evict(self, expected: int) -> None:
         """Drop the owners searched longest ago, until `expected` more bytes fit into the limit.
 
         If `expected` is 0, the owner searched last stays, even if it alone exceeds the limit.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import combinations
 
-from memory.coverage import conflicting_values, differing, parse_by_dictionary
+from memory.coverage import conflicting_values, differing, parse
 from memory.errors import InputError
 from memory.models import MAX_CONTENT, Collapsed, Memory, SearchResult
 from memory.search.folding import folded
@@ -75,5 +75,5 @@ def _contradict(a: str, b: str) -> bool:
         return False
     if len(differing(a, b)) != 1:
         return False
-    negations = [parse_by_dictionary(text).negations for text in (a, b)]
+    negations = [parse(text).negations for text in (a, b)]
     return negations[0] != negations[1] or conflicting_values(a, b) is not None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from memory.coverage import LONGEST, parse_by_dictionary, states
+from memory.coverage import LONGEST, parse, states
 from memory.models import Memory, SearchResult
 from memory.text import guarded, has_cjk
 
@@ -127,4 +127,4 @@ def _text_itself(text: str) -> Counter[str]:
 
 @guarded(_text_itself)
 def _words(text: str) -> Counter[str]:
-    return _text_itself(text) if len(text) > LONGEST else parse_by_dictionary(text).counts
+    return _text_itself(text) if len(text) > LONGEST else parse(text).counts

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from inspect import unwrap
 from pathlib import Path
 from uuid import uuid4
 
@@ -482,4 +481,6 @@ def _shares_a_word(form: str, content: str) -> bool:
 
 @guarded(_shares_a_word)  # if in doubt, here the text goes: what was forgotten must not come back
 def _states(form: str, content: str) -> bool:
-    return bool(unwrap(coverage.compare)(form, content).a_covers_b)
+    """Return whether a text has all words of a forgotten one, and as many negations."""
+    told, forgotten = coverage.parse(form), coverage.parse(content)
+    return forgotten.counts <= told.counts and forgotten.negations == told.negations

@@ -77,10 +77,7 @@ class Token(NamedTuple):
     surface: str
     past: bool = False
     participle: bool = False
-    """Whether an English word may be a past participle.
-
-    For Japanese text read with a dictionary: whether the word is a verb.
-    """
+    """Whether an English word may be a past participle."""
 
 
 STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
@@ -97,7 +94,7 @@ def is_name(token: Token) -> bool:
 
 
 _LETTER = r"[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff々]"
-_NUMBER = r"(?:(?<![\w.])[-−])?\d+(?:[.,:/-]\d+)*"
+_NUMBER = r"(?:(?:(?<![\w.])|(?<=[\u3041-\u30ff]))[-−])?\d+(?:[.,:/-]\d+)*"
 _STOP_SIGNS = r"[,;:.!?()\[\]\"“”、。！？\n—–]"
 _ASCII_PIECES = re.compile(
     r"[a-zA-Z]{2,}(?:'[a-zA-Z]+)?|(?:[a-zA-Z]\.){2,}|[a-zA-Z](?:'[a-zA-Z]+)?"  # words, U.S., I'm

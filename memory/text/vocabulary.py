@@ -349,14 +349,3 @@ cannot: like and love (degree), finish and end (one sense), dog and poodle (gene
 """
 
 SAME_AS = {word: group[0] for group in GROUPS for word in group}
-
-SAME_IN_JAPANESE = {
-    word: group.split()[0]
-    for group in (
-        "男性 男", "女性 女", "述 言 語", "スケートボード スケボー", "スマートフォン スマホ",
-        "車 自動車", "電車 列車", "飛行機 航空機", "薬 医薬品", "会社 企業", "値段 価格",
-        "昨年 去年", "今日 本日", "オートバイ バイク", "パソコン コンピューター",
-        "走 駆",
-    )
-    for word in group.split()
-}  # fmt: skip

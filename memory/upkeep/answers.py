@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memory.coverage import Belief, verify_by_words
-from memory.decide import GroupPlan, inherit, merged, plan_again, survive
+from memory.decide import GroupPlan, inherit, merged, plan_again, survivor_of
 from memory.errors import InputError
 from memory.ledger import DecisionRecord, Reader, Snapshot, snapshot_of
 from memory.models import (
@@ -346,9 +346,11 @@ def _as_same(answered: Answered, group: _Group) -> Decision:
     chosen = next((member for member in members if member.id == answered.stays), None)
     if chosen is not None:
         why = f"chosen {_BY_PERSON} to stand for the others"
-        return _decision(group, Action.REPLACE, why, (survive(chosen, members),))
+        return _decision(group, Action.REPLACE, why, (survivor_of(chosen, members),))
     covers_all = planned is not None and len(planned.retired) == len(members) - 1
-    survivors = planned.survivors if planned and covers_all else (survive(members[-1], members),)
+    survivors = (
+        planned.survivors if planned and covers_all else (survivor_of(members[-1], members),)
+    )
     return _decision(group, Action.REPLACE, f"called the same {_BY_PERSON}", survivors)
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from memory.coverage import parse_by_dictionary
+from memory.coverage import parse
 from memory.deduplicator import untrusted_readers
 from memory.errors import (
     IndexFault,
@@ -201,7 +201,7 @@ def _telling_of_forgotten(reader: Reader) -> list[str]:
     """
     return [
         episode_id
-        for episode_id, gone in reader.episodes.without_some().items()
+        for episode_id, gone in reader.episodes.forgotten_members().items()
         if not gone or not all(_was_undone(reader, name) for name in gone)
     ]
 
@@ -246,11 +246,7 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 
 def _unreadable(reader: Reader) -> Iterator[Finding]:
-    ids = [
-        row.memory.id
-        for row in reader.memories.live()
-        if fails(parse_by_dictionary, row.memory.content)
-    ]
+    ids = [row.memory.id for row in reader.memories.live() if fails(parse, row.memory.content)]
     yield from _listed(
         "memories whose text makes a rule fail",
         ids,
@@ -328,7 +324,7 @@ def restore(file: Path, url: str) -> int:
         temporary_folder() as folder,  # the backup's folder may be read-only
         _opened(file, folder) as backup,
     ):
-        _make_room(url, file.parent)
+        _set_aside_if_damaged(url, file.parent)
         with Ledger.create(url) as ledger:
             return _copy(backup, ledger)
 
@@ -351,7 +347,7 @@ def _opened(file: Path, folder: Path) -> Ledger:
         ) from exc
 
 
-def _make_room(url: str, folder: Path) -> None:
+def _set_aside_if_damaged(url: str, folder: Path) -> None:
     """Check that the ledger at `url` is empty or missing; rename the ledger if it is damaged.
 
     A ledger of an earlier version is copied and upgraded before the check. The copy of a SQLite

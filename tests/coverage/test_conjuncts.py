@@ -1,4 +1,4 @@
-"""An addition that makes another thing, quantity, name or list; and some that only add."""
+"""An addition that makes another thing, quantity, name or list, and some that only add."""
 
 from __future__ import annotations
 
@@ -65,23 +65,23 @@ NO_COVERS = [
     ("Mia has an expired passport.", "Mia has a passport."),
     ("Mia ist eine pensionierte Lehrerin.", "Mia ist eine Lehrerin."),
     ("Mia hat einen gefälschten Pass.", "Mia hat einen Pass."),
-]
-COVERS = [
     ("Mia has a cat and a dog.", "Mia has a cat."),
     ("Mia bought milk and bread on Monday.", "Mia bought milk on Monday."),
-    ("Mia has a small red car.", "Mia has a red car."),
     ("Mia ran for 3 hours and swam.", "Mia ran for 3 hours."),
     ("Mia walked for 3 hours and met a friend.", "Mia walked for 3 hours."),
     ("Mia walked for 3 hours and saw a fox.", "Mia walked for 3 hours."),
-    ("Mia has a tabby cat.", "Mia has a cat."),
     ("Mia plays the piano and the flute.", "Mia plays the piano."),
     ("Mia grows beans and peas in the garden.", "Mia grows beans in the garden."),
     ("Mia lives with Leo and Ben.", "Mia lives with Leo."),
+    ("Mia wears a red hat and a blue scarf.", "Mia wears a red hat."),
+    ("Mia swims and rows on Sundays.", "Mia swims on Sundays."),
+]
+COVERS = [
+    ("Mia has a small red car.", "Mia has a red car."),
+    ("Mia has a tabby cat.", "Mia has a cat."),
     ("Mia has an old house by the lake.", "Mia has a house by the lake."),
     ("Mia met a young pilot.", "Mia met a pilot."),
     ("Mia owns a fast boat.", "Mia owns a boat."),
-    ("Mia wears a red hat and a blue scarf.", "Mia wears a red hat."),
-    ("Mia swims and rows on Sundays.", "Mia swims on Sundays."),
     ("Mia has a clever brother.", "Mia has a brother."),
 ]
 

@@ -78,11 +78,10 @@ def test_texts_that_differ_in_a_value_cover_neither_way(a: str, b: str) -> None:
 
 
 def test_the_longer_text_covers_the_shorter_and_names_what_is_more() -> None:
-    long, short = "Mia adopted a rescue cat in 2023.", "Mia adopted a cat."
-    comparison = compare(long, short)
+    comparison = compare("Mia gladly adopted a rescue cat.", "Mia adopted a cat.")
     assert comparison.a_covers_b
     assert not comparison.b_covers_a
-    assert comparison.only_a == ("rescue", "2023")
+    assert comparison.only_a == ("gladly", "rescue")
 
 
 def test_capitals_that_are_a_word_of_their_own_are_content() -> None:
@@ -104,11 +103,22 @@ def test_negations_are_counted() -> None:
 
 ADDS = [
     ("Mia has a cat.", "Mia has a tabby cat."),
-    ("Mia moved to Porto.", "Mia moved to Porto in May."),
-    ("Mia moved to Porto.", "In May 2024 Mia moved to Porto."),
+    ("Mia met a doctor.", "Mia happily met an old doctor."),
 ]
 CHANGES = [
     ("Mia has a cat.", "Mia has a cat toy."),
+    ("Mia has a cat.", "Mia has a small old tabby cat."),
+    ("Leo has a boat.", "Leo has a few friends. Leo has a boat."),
+    ("Mia has a dog.", "Mia has a dog in The Sims."),
+    ("Mia left Tom.", "Mia left Tom a house."),
+    ("Mia is free on Friday.", "Mia is free of debt on Friday."),
+    ("Mia bought a house.", "Mia bought a doll's house."),
+    ("Mia is 34.", "Mia is 34 weeks pregnant."),
+    ("Mia is allergic to milk.", "Mia is allergic to coconut milk."),
+    ("Mia likes dogs.", "Mia likes small dogs."),
+    ("Mia moved to Porto.", "Mia moved to Porto in May."),
+    ("Mia moved to Rome.", "Last week Mia moved to Rome."),
+    ("Leo said that Mia sings.", "Leo said that Mia sings in a choir."),
     ("Mia earns 50 euros.", "Mia earns at least 50 euros."),
     ("Mia knows Jo.", "Mia knows Jo Weber."),
     ("Mia lives in Porto.", "Mia would like it if she lived in Porto."),
@@ -170,20 +180,6 @@ NOT_DENIED = [
 def test_a_negation_denies_only_what_it_reaches(short: str, long: str) -> None:
     assert not covers(short, long)
     assert not covers(long, short)
-
-
-STILL_ADDS = [
-    ("Leo has a boat.", "Leo has a few friends. Leo has a boat."),
-    ("Mia moved to Rome.", "Last week Mia moved to Rome."),
-    ("Leo said that Mia sings.", "Leo said that Mia sings in a choir."),
-]
-"""A clause behind, other sentences, and words that only look as if they reached over others."""
-
-
-@pytest.mark.parametrize(("short", "long"), STILL_ADDS)
-def test_a_clause_behind_and_another_sentence_reach_over_nothing(short: str, long: str) -> None:
-    assert covers(long, short)
-    assert not covers(short, long)
 
 
 MOVED = [

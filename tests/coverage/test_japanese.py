@@ -1,24 +1,14 @@
-"""Japanese by a dictionary: what is told the same, what only adds, what changes."""
+"""Japanese: what changes a statement."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
-from memory.coverage.covers import Comparison, compare, covers
-from memory.coverage.japanese import japanese_tokens
+from memory.coverage import covers
 
-SAME = [
-    ("ミアは犬が好きだ。", "ミアは犬が好きです。"),
-    ("田中さんは医者です。", "田中は医者だ。"),
-    ("ミアは医者である。", "ミアは医者です。"),
-    ("男性がバイクに乗っている。", "男がオートバイに乗っている。"),
-]
 CHANGED = [
     ("ミアは引っ越す。", "ミアは引っ越すだろう。"),
+    ("ミアは医者だ。", "ミアは医者だった。"),
     ("ミアは引っ越すまい。", "ミアは引っ越さない。"),
     ("ミアは来る。", "ミアはきっと来る。"),
     ("ミアはあまり食べない。", "ミアはあまりに食べない。"),
@@ -56,42 +46,7 @@ CHANGED = [
 ]
 
 
-@pytest.mark.parametrize(("a", "b"), SAME)
-def test_wordings_that_say_the_same_are_told_one_way(a: str, b: str) -> None:
-    assert compare(a, b) == Comparison((), ())
-
-
 @pytest.mark.parametrize(("a", "b"), CHANGED)
 def test_a_reversed_statement_is_detected(a: str, b: str) -> None:
     assert not covers(a, b)
     assert not covers(b, a)
-
-
-def test_an_inflected_word_is_named_by_its_normal_form() -> None:
-    found = japanese_tokens("ミアは遊んでいませんでした。")
-    assert found is not None
-    assert [token.key for token in found[:4]] == ["ミア", "は", "遊ぶ", "ている"]
-
-
-def test_a_document_is_read_without_a_dictionary() -> None:
-    assert japanese_tokens("ミアは泳ぐ。" * 5_000) is None
-
-
-def test_without_a_dictionary_nothing_is_believed_that_would_not_be_with_it() -> None:
-    """Fewer additions are seen, and nothing that changes is taken for one."""
-    code = (
-        "import json, sys; sys.modules['sudachipy'] = None\n"
-        "from memory.coverage import covers\n"
-        "from memory.coverage.japanese import japanese_tokens\n"
-        "assert japanese_tokens('ミアは泳ぐ。') is None\n"
-        "pairs = json.loads(sys.stdin.read())\n"
-        "print(json.dumps([covers(a, b) or covers(b, a) for a, b in pairs]))"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        input=json.dumps(CHANGED),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert not any(json.loads(run.stdout))

@@ -110,20 +110,12 @@ NO_COVERS = [
     ("Mia bebe té en vez de café.", "Mia bebe café."),
 ]
 COVERS = [
-    # lists
-    ("Leo went to Rome in order to study art and law.", "Leo went to Rome in order to study art."),
-    # causes
     ("With Mia Leo went to Rome.", "Leo went to Rome with Mia."),
-    # a preposition before "no"
-    # parts and kinds
-    ("Leo met the mayor of Rome.", "Leo met the mayor."),
     ("Leo painted the old door of the house.", "Leo painted the door of the house."),
     ("The engine of the old car is red.", "The engine of the car is red."),
     ("Small boys are playing in the park.", "Boys are playing in the park."),
     ("Old friends helped the girl.", "Friends helped the girl."),
     ("The small dog barks at Leo.", "The dog barks at Leo."),
-    ("Leo bought a bag of rice and a pan.", "Leo bought a bag of rice."),
-    # contrasts
 ]
 
 

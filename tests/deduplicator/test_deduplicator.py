@@ -541,17 +541,18 @@ def test_a_second_try_waits_for_what_the_first_has_left(
 
     waited_s: list[float] = []
     model = TimedModel(empty_and_then_hanging)
-    deduplicator = MemoryDeduplicator(store, model, budget_s=2.0)
+    deduplicator = MemoryDeduplicator(store, model, budget_s=1.0)
     store.add_batch([make_memory(CAT), make_memory(DOG)])
 
     async def slow() -> None:
         running = asyncio.create_task(deduplicator.deduplicate_all())
-        await asyncio.sleep(1.2)
+        await model.reached()
+        await asyncio.sleep(0.6)  # a part of the budget
         model.hangs = False
         await running
 
     asyncio.run(slow())
-    assert waited_s[1] < 1.8, "0.8 s are left; with a budget of its own it would be 2 s"
+    assert waited_s[1] < 0.9, "0.4 s are left; with a budget of its own it would be 1 s"
     assert (model.waiting, live(store)) == (2, {CAT, DOG})
     [decision] = store.history()
     assert decision.pending, "a later batch asks again"

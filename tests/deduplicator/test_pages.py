@@ -348,7 +348,7 @@ def test_memories_kept_apart_stay_apart_from_their_replacements(
     store.add_batch([make_memory(text) for text in (one, other)])
     batch(store, PageModel(by_name))
     store.undo(store.history()[-1].number)
-    longer = "In May Mia gives her boat Lydia new colour and a mast."
+    longer = "In May Mia gladly gives her boat Lydia new colour."
     embedder.place(longer, 0.97, other)
     store.add_batch([make_memory(longer)])
     batch(store, PageModel(lambda _: []))

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from memory import Config, open_chat_memory, open_store
 from memory.config import LLMConfig, MemoryConfig
-from memory.decide import survive
+from memory.decide import survivor_of
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
 from memory.extractor.extractor import MemoryExtractor
@@ -342,7 +342,7 @@ class Interrupting(ScriptedModel):
 def retire(store: MemoryStore, old: Memory, make_memory: MakeMemory) -> None:
     newer = store.add(make_memory("Mia is allergic to peanuts and to dust.", user="Mia"))
     both = (old, newer)
-    store.apply(Decision(Action.REPLACE, "covered", both, (survive(newer, both),)))
+    store.apply(Decision(Action.REPLACE, "covered", both, (survivor_of(newer, both),)))
 
 
 @pytest.mark.parametrize("what", ["changed", "retired", "forgotten"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -365,11 +365,12 @@ def test_no_more_calls_are_under_way_than_configured(
 ) -> None:
     under_way: list[int] = []
     busy: set[Asked] = set()
+    three = threading.Barrier(3)
 
     def counted(asked: Asked) -> str:
         busy.add(asked)
         under_way.append(len(busy))
-        time.sleep(0.05)
+        three.wait(20)  # so each of these calls must be under way with two others
         busy.remove(asked)
         return judged([])
 

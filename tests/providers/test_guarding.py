@@ -216,12 +216,15 @@ def test_questions_asked_before_it_opened_neither_lengthen_the_pause_nor_count(
     assert told.endswith("it is tried again in 30 s")
 
 
-def given_up(breaker: GuardedModel, question: Question, after: Callable[[], None]) -> None:
+def given_up(
+    breaker: GuardedModel, model: HangingModel, question: Question, after: Callable[[], None]
+) -> None:
     """Ask, and give up while the model hangs, once `after` has happened."""
 
     async def ask() -> None:
+        before = model.waiting
         asking = asyncio.create_task(breaker.judge(question))
-        await asyncio.sleep(0.01)
+        await model.reached(before + 1)
         after()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -240,22 +243,23 @@ def test_a_model_that_hangs_longer_than_anybody_waits_has_failed(
         seconds.now += 15
 
     for _ in range(5):
-        given_up(breaker, question, wait)
+        given_up(breaker, model, question, wait)
     assert "(no answer in time)" in refused(breaker.judge(question))
 
 
 def test_giving_up_at_once_says_nothing_about_the_model(
     question: Question, seconds: Seconds
 ) -> None:
-    breaker = GuardedModel(HangingModel(), patience_s=15.0, clock=seconds)
+    model = HangingModel()
+    breaker = GuardedModel(model, patience_s=15.0, clock=seconds)
     for _ in range(9):
-        given_up(breaker, question, lambda: None)
+        given_up(breaker, model, question, lambda: None)
     model = HangingModel(*down(5), SAME)
     model.hangs = False
     breaker = opened(model, question, seconds)
     seconds.now += 30
     model.hangs = True
-    given_up(breaker, question, lambda: None)
+    given_up(breaker, model, question, lambda: None)
     model.hangs = False
     assert asyncio.run(breaker.judge(question)) == SAME, "the next one is on trial"
 

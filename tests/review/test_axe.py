@@ -40,8 +40,8 @@ def filled(store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
     for text in HOSTILE:
         store.add_batch([make_memory(text + end, user=HOSTILE[0]) for end in ("", " indeed")])
     for user in ("Ann", "Ben"):
-        run = embedder.place(f"{user} runs 12 km.")
-        more = embedder.place(f"{user} runs 12 km on Sundays.", 0.97, run)
+        run = embedder.place(f"{user} is running 12 km.")
+        more = embedder.place(f"{user} is regularly running 12 km.", 0.97, run)
         other = embedder.place(f"{user} runs 21 km.", 0.96, run)
         store.add_batch([make_memory(text, user=user) for text in (run, more, other)])
     told = ("lives in Porto", "lives in Lisbon")

@@ -14,7 +14,7 @@ from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 from tests.review.serving import Browser, Served, served, text_of
 
-RUNS = ("Mia runs 12 km.", "Mia runs 12 km on Sundays.")
+RUNS = ("Mia is running 12 km.", "Mia is regularly running 12 km.")
 SAILS = ("Mia sails.", "Mia dives.")
 DONE, NOT_DONE = 200, 409
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script> \u202egnp"
@@ -136,8 +136,8 @@ def test_a_card_says_in_one_line_each_what_speaks_for_joining_and_what_against(
     browser: Browser,
 ) -> None:
     runs, sails = browser.card("12 km"), browser.card("dives")
-    said = 'all say "Mia runs 12 km"; similarity 0.97; what stays states the rest'
-    assert (runs["in_favour"], runs["against"]) == (said, 'one adds "on Sundays"')
+    said = 'all say "Mia is … running 12 km."; similarity 0.97; what stays states the rest'
+    assert (runs["in_favour"], runs["against"]) == (said, 'one adds "regularly"')
     assert sails["against"] == '"sails" / "dives"; no text states all of the others'
 
 
@@ -206,14 +206,14 @@ def test_two_browsers_do_not_decide_one_group_twice(
 
 def test_a_group_that_changed_is_shown_again(browser: Browser, filled: MemoryStore) -> None:
     card = browser.card("12 km")
-    filled.update(card["members"][0]["id"], "Mia runs 13 km.")
+    filled.update(card["members"][0]["id"], "Mia is running 13 km.")
     answered = browser.say("apply", card)
     assert answered.status_code == NOT_DONE
     said = answered.json()
     assert "has another text now" in said["why"]
     assert "13" in text_of(said["card"])
     assert said["card"]["key"] != card["key"]
-    assert texts(filled) == {"Mia runs 13 km.", RUNS[1], *SAILS}
+    assert texts(filled) == {"Mia is running 13 km.", RUNS[1], *SAILS}
 
 
 def test_a_model_is_asked_once_and_only_what_was_shown_is_applied(filled: MemoryStore) -> None:

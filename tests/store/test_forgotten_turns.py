@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory import coverage
-from memory.coverage import compare
+from memory.coverage import parse
 from memory.decide import merged
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LeaseLost
@@ -67,7 +67,7 @@ def test_a_waiting_turn_goes_if_no_rule_can_tell_whether_it_states_the_forgotten
     def broken(*_args: Any) -> Any:
         raise RecursionError
 
-    monkeypatch.setattr(inspect.unwrap(coverage.compare), "__code__", broken.__code__)
+    monkeypatch.setattr(inspect.unwrap(coverage.parse), "__code__", broken.__code__)
     store.forget(van.id)
     assert waiting(store) == ["Faro is lovely."]
 
@@ -309,13 +309,13 @@ def test_turns_are_compared_outside_of_the_transaction_that_forgets(
     keep(store, turn("I drive a juniper99 van. I sail.", 0))
     kept = list[str]()
 
-    def writing_meanwhile(a: str, b: str) -> Any:
+    def writing_meanwhile(text: str) -> Any:
         if len(kept) < len(MEANWHILE):
             kept.append(MEANWHILE[len(kept)])
             keep(store, turn(kept[-1], 10 + len(kept)))
-        return compare(a, b)
+        return parse(text)
 
-    monkeypatch.setattr(coverage, "compare", writing_meanwhile)
+    monkeypatch.setattr(coverage, "parse", writing_meanwhile)
     forget(store, memory)
     assert kept == MEANWHILE
     assert waiting(store) == ["I sail.", "I row.", "I ski."]

@@ -9,7 +9,7 @@ from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 
-OLD, NEW, OTHER = "Mia runs 12 km.", "Mia runs 12 km on Sundays.", "Mia runs 21 km."
+OLD, NEW, OTHER = "Mia is running 12 km.", "Mia is regularly running 12 km.", "Mia runs 21 km."
 
 
 @pytest.fixture

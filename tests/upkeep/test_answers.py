@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from memory.decide import merged, survive
+from memory.decide import merged, survivor_of
 from memory.models import Action, Decision, Memory, Rules
 from memory.store import MemoryStore
 from memory.upkeep.answers import (
@@ -68,7 +68,7 @@ def test_a_proposal_takes_what_its_members_have_inherited_meanwhile(
     )  # fmt: skip
     newer = store.add(make_memory(both[1].content, user="Mia", importance=5, tags=("late",)))
     again = (both[1], newer)
-    store.apply(Decision(Action.REPLACE, "same", again, (survive(both[1], again),)))
+    store.apply(Decision(Action.REPLACE, "same", again, (survivor_of(both[1], again),)))
     assert is_new(answers.give(answered(both), proposal))
     [made] = [one for one in store.memories() if one.content == text]
     assert (made.importance, made.tags, made.timestamp) == (5, ("late",), newer.timestamp)
@@ -92,7 +92,7 @@ def test_leaving_out_one_of_two_keeps_both(answers: Answers, three: list[Memory]
 def test_a_text_of_the_persons_is_verified_and_recorded_so(
     store: MemoryStore, answers: Answers, three: list[Memory]
 ) -> None:
-    said = "Mia runs 12 km on Sundays."
+    said = "Mia is regularly running 12 km."
     answers.give(answered(three[:2], text=said))
     assert texts(store) == {NEW, OTHER}
     told = store.history(three[0].id)[-1]
@@ -104,7 +104,7 @@ def test_a_text_of_the_persons_is_verified_and_recorded_so(
 def test_an_untrue_text_is_objected_to_until_the_person_insists(
     store: MemoryStore, answers: Answers, three: list[Memory]
 ) -> None:
-    said = "Mia runs 13 km on Sundays."
+    said = "Mia is regularly running 13 km."
     why = refused(answers.give(answered(three[:2], text=said)))
     assert "13" in why
     assert texts(store) == {OLD, NEW, OTHER}
@@ -126,7 +126,7 @@ def test_the_same_answer_twice_changes_nothing(
     store.undo(store.history()[-1].number, keep_apart=False)
     for one in (
         answered(three[1:], ReviewAnswer.KEEP_ALL),
-        answered(three[:2], text="Mia runs 12 km on Sundays."),
+        answered(three[:2], text="Mia is regularly running 12 km."),
     ):
         first = answers.give(one)
         assert isinstance(first, Given)
@@ -140,7 +140,7 @@ def test_an_answer_about_memories_that_changed_is_refused(
     store: MemoryStore, answers: Answers, three: list[Memory]
 ) -> None:
     shown = answered(three[:2])
-    store.update(three[0].id, "Mia runs 12 km, slowly.")
+    store.update(three[0].id, "Mia is running 12 km, slowly.")
     assert refused(answers.give(shown)) == f"{three[0].id} has another text now"
     shown = answered(three[1:], ReviewAnswer.KEEP_ALL)
     store.forget(three[2].id)
@@ -178,7 +178,7 @@ def test_an_answer_about_more_than_was_answered_before_is_no_repetition(
     store: MemoryStore, answers: Answers, three: list[Memory]
 ) -> None:
     """A text for two of three, then the same for all three: the third would stay unheard."""
-    text = "Mia runs 12 km on Sundays!"
+    text = "Mia is regularly running 12 km!"
     two = answered(three, left_out=(three[2].id,), text=text, insist=True)
     assert is_new(answers.give(two))
     assert is_repeated(answers.give(two))

@@ -30,7 +30,9 @@ Answers = dict[str, Answer]
 def pairs(make_memory: MakeMemory, *cosines: float) -> list[AlikePair]:
     return [
         AlikePair(
-            make_memory(f"Mia has {n} cats."), make_memory(f"Mia has {n} cats and a dog."), cosine
+            make_memory(f"Mia has fed {n} cats."),
+            make_memory(f"Mia has gladly fed {n} cats."),
+            cosine,
         )
         for n, cosine in enumerate(cosines)
     ]

@@ -97,7 +97,7 @@ def test_a_workspace_tells_again_of_what_is_taken_back(
     workspace.check()
     for reopen in (True, False):
         workspace.sync_memory(three[1])
-        text = "On Sundays Mia runs 12 km."
+        text = "On Sundays Mia is running 12 km."
         answered = applied(first(review), left_out=(three[2].id,), text=text, insist=True)
         assert is_new(asyncio.run(review.answer(answered)))
         [made] = [one for one in store.memories() if one.content == text]

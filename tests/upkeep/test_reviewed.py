@@ -14,8 +14,8 @@ from tests.doubles import PlacedEmbedder
 def pair(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, n: int
 ) -> list[Memory]:
-    a = embedder.place(f"Mia has {n} cats.")
-    b = embedder.place(f"Mia has {n} cats at home.", 0.96, a)
+    a = embedder.place(f"Mia has fed {n} cats.")
+    b = embedder.place(f"Mia has gladly fed {n} cats.", 0.96, a)
     return [store.add(make_memory(text, user=f"Mia {n}")) for text in (a, b)]
 
 
@@ -34,7 +34,7 @@ def test_every_kind_of_answer_counts_as_long_as_it_stands(
     answers = Answers(store, Rules(), "run_of_a_review")
     families = [pair(store, embedder, make_memory, n) for n in range(5)]
     given(answers, families[0], ReviewAnswer.APPLY)
-    given(answers, families[1], ReviewAnswer.APPLY, "Mia has 1 cats, at home and away.")
+    given(answers, families[1], ReviewAnswer.APPLY, "Mia has fed 1 cats, at home and away.")
     given(answers, families[2], ReviewAnswer.KEEP_ALL)
     given(answers, families[3], ReviewAnswer.LATER)
     given(answers, families[4], ReviewAnswer.KEEP_ALL)

@@ -2,7 +2,7 @@
 
 To add a language that puts spaces between words, write a module of word lists like `german.py`, and
 enter it in `GRAMMARS` below. No other code changes. English and Japanese are not in `GRAMMARS`,
-because English has rules of its own in `memory/coverage`, and Japanese needs a dictionary.
+because both have rules of their own.
 """
 
 from __future__ import annotations
