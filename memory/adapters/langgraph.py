@@ -37,7 +37,6 @@ from langgraph.store.base import (
 from memory import Config, MemoryDeduplicator, MemoryStore, assembly, load_config
 from memory.assembly import Conflict, ItemPlace, Reader, StoredItem, Writer, erase, superseding
 from memory.errors import MemoryNotFound, StillStatedBy
-from memory.interchange import starts_with
 from memory.models import (
     MAX_CONTENT,
     MAX_NAME,
@@ -50,7 +49,7 @@ from memory.models import (
     SearchResult,
 )
 from memory.runtime import LoopThread, in_thread
-from memory.text import clean
+from memory.text import clean, starts_with
 
 logger = logging.getLogger(__name__)
 

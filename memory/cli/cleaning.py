@@ -239,21 +239,26 @@ def _group(group: models.GroupReport, number: str) -> RenderableType:
 # --- the batch ------------------------------------------------------------------------------------
 
 
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes that look for pairs [default: this one].")
+]
+Dask = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="A Dask cluster that looks for pairs.")
+]
+Thorough = Annotated[
+    bool,
+    typer.Option(
+        "--thorough", help="Show the model each memory with all near ones: twice the pages."
+    ),
+]
+
+
 def clean(
     context: typer.Context,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that look for pairs [default: this one].")
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask cluster that looks for pairs.")
-    ] = None,
+    workers: Workers = None,
+    dask: Dask = None,
     max_calls: MaxCalls = None,
-    thorough: Annotated[
-        bool,
-        typer.Option(
-            "--thorough", help="Show the model each memory with all near ones: twice the pages."
-        ),
-    ] = False,
+    thorough: Thorough = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be done, as `audit` does.")
     ] = False,

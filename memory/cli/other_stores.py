@@ -285,6 +285,17 @@ def _read(config: Config, file: Path | None, source: Source) -> Brought:
 # --- write-back -----------------------------------------------------------------------------------
 
 _MOST_CHARACTERS = 200
+Dump = Annotated[
+    Path | None, typer.Argument(help="With --to-jsonl: the store as it is now, as JSON Lines.")
+]
+ChangesFile = Annotated[
+    Path | None,
+    typer.Option("--to-jsonl", help="A new file of changes that you apply to any store."),
+]
+NewUndoFile = Annotated[
+    Path | None,
+    typer.Option(help="The file for the old rows [default: COLLECTION.undo-N.jsonl]."),
+]
 Across = Annotated[
     list[str] | None,
     typer.Option(
@@ -358,24 +369,16 @@ def _say_left_alone(left_alone: Sequence[interchange.LeftAlone]) -> None:
 def write_back(
     *,
     context: typer.Context,
-    dump: Annotated[
-        Path | None, typer.Argument(help="With --to-jsonl: the store as it is now, as JSON Lines.")
-    ] = None,
+    dump: Dump = None,
     stores: dict[str, str],
-    to_jsonl: Annotated[
-        Path | None,
-        typer.Option("--to-jsonl", help="A new file of changes that you apply to any store."),
-    ] = None,
+    to_jsonl: ChangesFile = None,
     collection: Annotated[
         str | None, typer.Option(help="The collection [default: memories, mem0's mem0].")
     ] = None,
     embedder: Annotated[
         str | None, typer.Option(help="The embedder of merged texts: package.module:factory.")
     ] = None,
-    undo_file: Annotated[
-        Path | None,
-        typer.Option(help="The file for the old rows [default: COLLECTION.undo-N.jsonl]."),
-    ] = None,
+    undo_file: NewUndoFile = None,
     across: Across = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Read the pickles in a local Qdrant folder.")

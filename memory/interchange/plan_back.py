@@ -154,6 +154,14 @@ class WriteBackPlan:
         )
 
 
+class _Ended(NamedTuple):
+    """When a memory was superseded, what holds now, and whether a person or caller said so."""
+
+    until: datetime
+    successor_id: str
+    told: bool
+
+
 @dataclass(frozen=True, eq=False)
 class _UnchangedRow:
     """A row that counts as unchanged since its import or its last write-back.
@@ -161,7 +169,8 @@ class _UnchangedRow:
     `memory` has the row's present text. `arrived_as` is the id of the memory that the import made
     from the row. If the imported memory is live, `alive` is this memory; if it is retired, `alive`
     is its live successor. `seen` has the row's owners, such as `user_id`, its expiry, and what says
-    of which kind it is, by metadata key. Queries for rows may filter by these values.
+    of which kind it is, by metadata key. Queries for rows may filter by these values. `ended`: how
+    the imported memory ended, if it was superseded; `alive` is then this memory.
     """
 
     row: ForeignRow
@@ -169,6 +178,7 @@ class _UnchangedRow:
     arrived_as: str
     alive: Memory
     seen: dict[str, str]
+    ended: _Ended | None
 
 
 def plan_write_back(
@@ -203,43 +213,34 @@ def plan_write_back(
             None if row is None else row.memory
             for row, _ in reader.memories.earlier_arrivals([before for _, _, before in read])
         ]
-        living = reader.memories.living_rows(memory.id for memory in arrived if memory)
         first = reader.decisions.first_states()
-        ended = {one.memory.id: one for one in _ended(reader, arrived)}
+        ends = _ends(reader, [memory for memory in arrived if memory])
     known: list[_UnchangedRow] = []
-    over: list[tuple[ForeignRow, Memory, _Ended]] = []
     changed: list[LeftAlone] = []
     for (row, memory, before), arrival in zip(read, arrived, strict=True):
-        if arrival is None or (arrival.id not in living and arrival.id not in ended):
+        if arrival is None or arrival.id not in ends:
             continue
-        alive = ended[arrival.id].memory if arrival.id in ended else living[arrival.id].memory
+        alive, ended = ends[arrival.id]
         imported = first.get(arrival.id, arrival)
-        same = all(getattr(imported, name) == getattr(before, name) for name in _UNCHANGED_FIELDS)
-        if same and arrival.id in ended:
-            over.append((row, memory, ended[arrival.id]))
-        elif same:
-            known.append(_UnchangedRow(row, memory, arrival.id, alive, _seen_as(row, reading)))
+        if all(getattr(imported, name) == getattr(before, name) for name in _UNCHANGED_FIELDS):
+            seen = _seen_as(row, reading)
+            known.append(_UnchangedRow(row, memory, arrival.id, alive, seen, ended))
         elif alive.id != arrival.id or alive.content != memory.content:
             changed.append(LeftAlone(row.id, "its metadata changed since it was imported"))
-    return replace(
-        _with_ended(_plan_of(known, across), over, known),
-        left_alone=tuple(changed),
-        unknown=len(rows) - len(known) - len(over) - len(changed),
-    )
+    unknown = len(rows) - len(known) - len(changed)
+    return replace(_plan_of(known, across), left_alone=tuple(changed), unknown=unknown)
 
 
-class _Ended(NamedTuple):
-    """A superseded memory, the live one that it led to, and whether a person or caller said so."""
+def _ends(reader: Reader, memories: Sequence[Memory]) -> dict[str, tuple[Memory, _Ended | None]]:
+    """Return what each memory became, by its id: `alive` and `ended` of `_UnchangedRow`.
 
-    memory: Memory
-    until: datetime
-    successor_id: str
-    told: bool
-
-
-def _ended(reader: Reader, memories: Iterable[Memory | None]) -> Iterator[_Ended]:
-    rows = reader.memories.rows([one.id for one in memories if one is not None])
-    for row in rows.values():
+    Forgotten memories are left out.
+    """
+    living = reader.memories.living_rows(memory.id for memory in memories)
+    ends: dict[str, tuple[Memory, _Ended | None]] = {
+        name: (row.memory, None) for name, row in living.items()
+    }
+    for row in reader.memories.rows([memory.id for memory in memories]).values():
         end = None if row.until is None else reader.superseded.end_of_chain(row)
         if end is not None and row.until is not None:
             deciding = (
@@ -248,31 +249,9 @@ def _ended(reader: Reader, memories: Iterable[Memory | None]) -> Iterator[_Ended
                 if one.action is Action.SUPERSEDE and not one.undone
             )
             by = next((one.model for one in deciding), OFFLINE)
-            yield _Ended(row.memory, row.until, end.memory.id, by in (None, PERSON))
-
-
-def _with_ended(
-    plan: WriteBackPlan,
-    ended: Iterable[tuple[ForeignRow, Memory, _Ended]],
-    known: Iterable[_UnchangedRow],
-) -> WriteBackPlan:
-    """Return the plan with the rows whose memories were superseded.
-
-    A row is deleted if a person or caller superseded its memory, and the store has a row of the
-    memory that holds now. Other rows are marked in their metadata, and stay.
-    """
-    of_live = {one.alive.id: one.row for one in known}
-    updates, deletions = list(plan.updates), list(plan.deletions)
-    for row, memory, end in ended:
-        kept = of_live.get(end.successor_id)
-        if end.told and kept is not None:
-            deletions.append(Deletion(row, memory.content, kept))
-            continue
-        by = end.successor_id if kept is None else kept.id
-        marks = {"superseded_by": by, "superseded_at": end.until.isoformat()}
-        if any(row.metadata.get(name) != value for name, value in marks.items()):
-            updates.append(Update(row, memory.content, memory.content, memory.said, marks))
-    return replace(plan, updates=tuple(updates), deletions=tuple(deletions))
+            ended = _Ended(row.until, end.memory.id, told=by in (None, PERSON))
+            ends[row.memory.id] = (row.memory, ended)
+    return ends
 
 
 def _plan_of(rows: Sequence[_UnchangedRow], across: Collection[str]) -> WriteBackPlan:
@@ -282,7 +261,7 @@ def _plan_of(rows: Sequence[_UnchangedRow], across: Collection[str]) -> WriteBac
     updates: list[Update] = []
     deletions: list[Deletion] = []
     staying: list[Staying] = []
-    for group in _grouped(rows, lambda row: row.alive.id):
+    for group in _grouped([row for row in rows if row.ended is None], lambda row: row.alive.id):
         best = max(reversed(group), key=_worth)
         parts = _grouped(group, seen)
         kept = max(reversed(next(part for part in parts if best in part)), key=_lasting)
@@ -301,7 +280,34 @@ def _plan_of(rows: Sequence[_UnchangedRow], across: Collection[str]) -> WriteBac
                     staying.append(Staying(row.row, kept.row, apart))
                 elif stand_in is not row:
                     deletions.append(Deletion(row.row, row.memory.content, stand_in.row))
-    return WriteBackPlan(tuple(updates), tuple(deletions), (), 0, tuple(staying))
+    ended = list(_of_ended(rows))
+    return WriteBackPlan(
+        (*updates, *(one for one in ended if isinstance(one, Update))),
+        (*deletions, *(one for one in ended if isinstance(one, Deletion))),
+        left_alone=(),
+        unknown=0,
+        staying=tuple(staying),
+    )
+
+
+def _of_ended(rows: Sequence[_UnchangedRow]) -> Iterator[Update | Deletion]:
+    """Yield the changes of the rows whose memories were superseded.
+
+    A row is deleted if a person or caller superseded its memory, and the store has a row of the
+    memory that holds now. Other rows are marked in their metadata, and stay.
+    """
+    of_live = {one.alive.id: one.row for one in rows if one.ended is None}
+    for row in rows:
+        if (end := row.ended) is None:
+            continue
+        kept, text = of_live.get(end.successor_id), row.memory.content
+        if end.told and kept is not None:
+            yield Deletion(row.row, text, kept)
+            continue
+        by = end.successor_id if kept is None else kept.id
+        marks = {"superseded_by": by, "superseded_at": end.until.isoformat()}
+        if not marks.items() <= row.row.metadata.items():
+            yield Update(row.row, text, text, row.memory.said, marks)
 
 
 def _grouped(
@@ -417,26 +423,15 @@ def plan_changes(
                 and dump[name].memory.content == memory.content
             ):
                 arrived[name] = memory
-        living = reader.memories.living_rows(memory.id for memory in arrived.values())
-        ended = {one.memory.id: one for one in _ended(reader, arrived.values())}
+        ends = _ends(reader, list(arrived.values()))
     known: list[_UnchangedRow] = []
-    over: list[tuple[ForeignRow, Memory, _Ended]] = []
     for name, memory in arrived.items():
-        if memory.id in ended:
-            over.append((ForeignRow(name, memory.content, {}), memory, ended[memory.id]))
-        if memory.id in living:
+        if memory.id in ends:
             fields = memory.model_dump(mode="json", exclude_defaults=True, exclude=_NOT_METADATA)
             theirs = ForeignRow(name, memory.content, {**memory.metadata, **fields})
-            known.append(
-                _UnchangedRow(
-                    theirs,
-                    memory,
-                    memory.id,
-                    living[memory.id].memory,
-                    _seen_as(theirs, reading),
-                )
-            )
-    return _with_ended(_plan_of(known, across), over, known)
+            seen, (alive, ended) = _seen_as(theirs, reading), ends[memory.id]
+            known.append(_UnchangedRow(theirs, memory, memory.id, alive, seen, ended))
+    return _plan_of(known, across)
 
 
 def change_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow], now: datetime) -> list[str]:

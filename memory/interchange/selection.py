@@ -23,7 +23,7 @@ from memory.interchange.foreign import (
 )
 from memory.interchange.qdrant import is_qdrant
 from memory.models import Memory
-from memory.text import shortened
+from memory.text import shortened, starts_with
 
 MEM0_COLLECTION = "mem0"  # mem0's default
 _OWN_RECORDS = "migrations_"  # begins the folder names of mem0's internal stores
@@ -258,18 +258,6 @@ def namespace_of(row: ForeignRow) -> str:
 
 def _is_inside(namespace: str, prefix: str) -> bool:
     return starts_with(namespace.split("."), prefix.split("."))
-
-
-def starts_with(labels: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Return whether a namespace begins with the labels `wanted`; `*` stands for any label.
-
-    >>> starts_with(("users", "mia", "notes"), ("users", "*"))
-    True
-    >>> starts_with(("users",), ("users", "*"))
-    False
-    """
-    pairs = zip(labels, wanted, strict=False)
-    return len(labels) >= len(wanted) and all(want in ("*", label) for label, want in pairs)
 
 
 def _holds_memories(items: Sequence[ForeignRow], reading: Reading) -> bool:

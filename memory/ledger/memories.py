@@ -126,7 +126,7 @@ class Memories(Successors):
         - It arrived with the same user, privacy, time, text and external id. If the given memory
           has a taken id and no external id, its id is compared as its external id.
         """
-        identities = list(map(_identities, memories))
+        identities = [(identity_hash(one), identity_hash(one, one.id)) for one in memories]
         ids, hashes = [memory.id for memory in memories], {*chain(*identities)}
         rows = self._found(_ARRIVED, ids=ids, hashes=hashes)
         by_id = {row.memory.id: row for row in rows}
@@ -397,23 +397,13 @@ def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
     """
     start, seen = 0, set[str]()
     for position, memory in enumerate(new if len(new) > 1 else ()):
-        names = {memory.id, *_identities(memory)}
+        names = {memory.id, identity_hash(memory), identity_hash(memory, memory.id)}
         if names & seen:
             yield slice(start, position)
             start, seen = position, set()
         seen |= names
     if new:
         yield slice(start, len(new))
-
-
-def _identities(memory: Memory) -> tuple[str, str]:
-    """Return a memory's identity hash, and the hash that the memory would have under a new id.
-
-    A new memory gets a new id if its own id is taken. Its own id then becomes its external id, but
-    a memory that has an external id keeps it. The hash includes the external id, but not the id.
-    """
-    own = identity_hash(memory)
-    return own, own if memory.external_id else identity_hash(memory, memory.id)
 
 
 # --- memories and their rows ----------------------------------------------------------------------
@@ -430,14 +420,15 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def identity_hash(memory: Memory, external_id: str | None = None) -> str:
+def identity_hash(memory: Memory, taken_id: str | None = None) -> str:
     """Return a hash by which a memory is recognised if it arrives a second time.
 
-    `external_id`, if given, is used instead of the memory's own. The hashes are stored, so this
-    function must never change.
+    `taken_id`: the memory's own id if another memory has it. The memory then gets a new id, and its
+    own one becomes its external id, unless it has one. The hash includes the external id, but not
+    the id. The hashes are stored, so this function must never change.
     """
     identity = [
-        external_id or memory.external_id,
+        memory.external_id or taken_id,
         memory.user,
         memory.is_private,
         memory.timestamp.isoformat(),

@@ -34,9 +34,9 @@ class Budget:
 
         Raises: ModelTooSlow if there is no answer in time, and whatever `ask` raises.
         """
-        too_slow = ModelTooSlow(f"no answer within {self._total_s:g} s", "raise llm.timeout_s")
+        limit = f"no answer within {self._total_s:g} s", "raise llm.timeout_s"
         if self._left_s <= 0.0:
-            raise too_slow
+            raise ModelTooSlow(*limit)
         started_s = self._clock()
         try:
             async with asyncio.timeout(self._left_s) as timer:
@@ -45,6 +45,7 @@ class Budget:
             if not timer.expired():  # its own, not ours
                 raise
             self._left_s = 0.0
+            too_slow = ModelTooSlow(*limit)
             too_slow.calls = 1  # at least
             raise too_slow from exc
         finally:

@@ -6,6 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 
 from pydantic import JsonValue
@@ -251,3 +252,15 @@ def sentences(text: str) -> list[str]:
     ['Mia rows.', 'Dr. Who sails!', 'ミアは漕ぐ。']
     """
     return [sentence.strip() for sentence in _SENTENCE_END.split(text.strip()) if sentence.strip()]
+
+
+def starts_with(labels: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Return whether `labels`, such as a namespace, begin with `wanted`; `*` stands for any label.
+
+    >>> starts_with(("users", "mia", "notes"), ("users", "*"))
+    True
+    >>> starts_with(("users",), ("users", "*"))
+    False
+    """
+    pairs = zip(labels, wanted, strict=False)
+    return len(labels) >= len(wanted) and all(want in ("*", label) for label, want in pairs)
