@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -92,9 +92,9 @@ class ImportReport:
     without_vector: int
     left_out: tuple[InputError, ...]
     notes: tuple[str, ...]
-    model: str
-    usage: Usage
-    to_clean: Usage
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    to_clean: Usage = field(default_factory=Usage)
 
 
 async def audit(
@@ -218,24 +218,12 @@ async def import_memories(
     store = await in_thread(_open_for_import, brought, config)
     try:
         before = await in_thread(store.counts)
-        name, usage, to_clean = "", Usage(), Usage()
         memories, ended = interchange.split_ended(brought.memories)
+        asked: dict[str, Any] = {}
         if raw:
             actions = await _add_unchanged(store, memories, on_progress)
         else:
-            async with aclosing(build_model(config, model)) as language:
-                deduplicator = build_deduplicator(store, config, language)
-                outcomes = await deduplicator.check_and_merge_all(
-                    memories, run=new_run(), on_progress=on_progress
-                )
-                # If parallel imports came first too often, a question is left, and no model comes.
-                if language.name == OFFLINE:
-                    pending = (await in_thread(store.counts)).pending
-                    if pending > before.pending:
-                        await deduplicator.retry_pending()
-            actions = Counter(outcome.action.value for outcome in outcomes)
-            name, usage = language.name, sum((outcome.usage for outcome in outcomes), usage)
-            to_clean = await in_thread(deduplicator.forecast)
+            actions, asked = await _add(store, memories, config, model, on_progress)
         if ended:
             actions["superseded"] = await in_thread(add_ended, store, ended)
         after, without_vector = await in_thread(_state_of, store)
@@ -250,10 +238,34 @@ async def import_memories(
         without_vector=without_vector,
         left_out=brought.left_out,
         notes=brought.notes,
-        model=name,
-        usage=usage,
-        to_clean=to_clean,
+        **asked,
     )
+
+
+async def _add(
+    store: MemoryStore,
+    memories: Sequence[Memory],
+    config: Config,
+    model: LanguageModel | None,
+    on_progress: Progress | None,
+) -> tuple[Counter[str], dict[str, Any]]:
+    """Deduplicate and store memories; return the actions, and what `ImportReport` says of a model.
+
+    If parallel imports came first too often, a question is left, and no offline model comes later:
+    it is asked at once.
+    """
+    async with aclosing(build_model(config, model)) as language:
+        deduplicator = build_deduplicator(store, config, language)
+        before = (await in_thread(store.counts)).pending
+        outcomes = await deduplicator.check_and_merge_all(
+            memories, run=new_run(), on_progress=on_progress
+        )
+        if language.name == OFFLINE and (await in_thread(store.counts)).pending > before:
+            await deduplicator.retry_pending()
+    usage = sum((outcome.usage for outcome in outcomes), Usage())
+    to_clean = await in_thread(deduplicator.forecast)
+    asked = {"model": language.name, "usage": usage, "to_clean": to_clean}
+    return Counter(outcome.action.value for outcome in outcomes), asked
 
 
 def _open_for_import(brought: Brought, config: Config) -> MemoryStore:

@@ -192,7 +192,8 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
         return
     users = [f"{user or 'no user'} {n:,}" for user, n in counts.users.items()]
     shown = ", ".join(users[:20]) + (", ..." if len(users) > 20 else "")
-    decided = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.decisions.items()))
+    actions = sorted(counts.decisions, key=str)  # a damaged row may have none
+    decided = ", ".join(f"{counts.decisions[name]:,} {name}" for name in actions)
     rows = [
         ("memories", f"{counts.live:,} live, {counts.retired:,} retired"),
         ("users", f"{len(users):,}: {shown}" if users else "none"),
