@@ -293,7 +293,6 @@ def _group_report(
         ),
         similarities=tuple(similarities(members, alike)),
         differences=differences(members) if compares else (),
-        needs_model=group.question is not None,
     )
 
 

@@ -408,7 +408,7 @@ class MemoryDeduplicator:
         >>> deduplicator.reads_pages
         False
         """
-        return self._config.dedup_enabled and self._page_rules(Asker(self._model.name)) is not None
+        return self._config.dedup_enabled and self._page_rules(self._asker) is not None
 
     async def read_scope(self, scope: Scope) -> DeduplicationReport | None:
         """Do what `deduplicate_all` does, but for the memories of one scope; return a report.
@@ -423,7 +423,7 @@ class MemoryDeduplicator:
         private = ("is_private", True) in scope.values and not self._config.read_private
         if private or not self._hourly.left or not self.reads_pages:
             return None
-        return await self._batch(Asker(self._model.name), None, scope=scope).run(None)
+        return await self._batch(self._asker, None, scope=scope).run(None)
 
     def forecast(self) -> Usage:
         """Estimate what `deduplicate_all` would cost, without making its plan.
@@ -434,12 +434,12 @@ class MemoryDeduplicator:
         >>> deduplicator.forecast().calls  # the offline model reads no pages
         0
         """
-        rules, asker = self._page_rules(Asker(self._model.name)), Asker(self._model.name)
+        rules = self._page_rules(self._asker)
         if rules is None:
             return Usage()
         unread: dict[Scope, list[Memory]] = {}
         with self._store.ledger.reading() as reader:
-            read = reader.readings.all(asker.model)
+            read = reader.readings.all(self._asker.model)
             for row in reader.memories.live():
                 scope = self._store.scope_of(row.memory)
                 may_be_read = rules.private or not row.memory.is_private
@@ -473,7 +473,7 @@ class MemoryDeduplicator:
         >>> audit.report.retired
         0
         """
-        batch = self._batch(asker or Asker(self._model.name), None, on_compared)
+        batch = self._batch(asker or self._asker, None, on_compared)
         return await batch.audit(groups, order, user)
 
     async def retry_pending(

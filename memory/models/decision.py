@@ -497,7 +497,6 @@ class GroupReport(Frozen):
     members: tuple[MemberReport, ...]
     similarities: tuple[tuple[int, int, float], ...]
     differences: tuple[str, ...]
-    needs_model: bool
     made: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
 

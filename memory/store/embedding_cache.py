@@ -49,27 +49,20 @@ class EmbeddingCache:
         mean: Vector = self._embed(list(wordings)).sum(axis=0)
         return mean / np.linalg.norm(mean) if len(wordings) > 1 else mean
 
-    def embed(self, memories: Sequence[Memory]) -> list[Embedded]:
+    def embed(
+        self, memories: Sequence[Memory], known: Mapping[str, Vector] | None = None
+    ) -> list[Embedded]:
         """Return the memories, in order, with their vectors from the ledger or the embedder.
 
         If the embedder fails, a warning is logged and the missing vectors are None. `make_missing`
         can compute them later, once the memories are stored.
-        """
-        if not memories:
-            return []
-        with self._ledger.reading() as reader:
-            known = reader.vectors.of(text_key(memory.content) for memory in memories)
-        return self.complete(memories, known)
 
-    def complete(
-        self, memories: Sequence[Memory], known: Mapping[str, Vector | None]
-    ) -> list[Embedded]:
-        """Return the same as `embed`, but take vectors from `known` instead of the ledger.
-
-        `known` maps text keys (hashes of texts) to vectors, or to None if an earlier attempt to
-        compute the vector failed. Such a vector is not computed again.
+        `known`: the ledger's vectors by text key, if the caller has read them already.
         """
         keys = [text_key(memory.content) for memory in memories]
+        if known is None:
+            with self._ledger.reading() as reader:
+                known = reader.vectors.of(keys)
         missing = {
             key: memory.content
             for key, memory in zip(keys, memories, strict=True)

@@ -364,7 +364,7 @@ class MemoryStore:
             ]
         new = [
             NewMemory(one.memory, one.vector, revision=revision)
-            for one in self.embeddings.complete(memories, known)
+            for one in self.embeddings.embed(memories, known)
         ]
         queries = {
             n: Query(

@@ -21,7 +21,7 @@ def report(dry_run: bool) -> DeduplicationReport:
     )
     group = GroupReport(
         user="Mia", is_private=True, action="replace", reason="same text", members=members,
-        similarities=((0, 1, 0.973),), differences=('"a" / "b"',), needs_model=False,
+        similarities=((0, 1, 0.973),), differences=('"a" / "b"',),
     )  # fmt: skip
     below = JustBelow(low=0.85, high=0.9, pairs=7) if dry_run else None
     return DeduplicationReport(
