@@ -102,6 +102,9 @@ MATCHES = [
     ("red kite", {"The red kite is torn."}),
     ("石井のプロフィール", {"石井は神戸に住んでいる。"}),
     ("Leo", set()),
+    ("plate KX-7731 / kx7731", {"Plate KX-7731 is Mia's.", "Her plate, kx7731, is new."}),
+    ("Bob Tran / Robert Tran", {"Bob Tran sings.", "Robert Tran was hired."}),
+    ("Tran / GmbH", set()),
 ]
 
 
@@ -113,6 +116,8 @@ def test_a_description_names_no_more_than_it_says(description: str, named: set[s
         "The red lamp is new.",
         "Wing B is closed.",
         "Call 4155550123456.",
+        "Plate KX-7732 is Leon's.",
+        "Orbis GmbH sells lamps.",
     }
     stored = [Memory(content=text, timestamp=START) for text in sorted(texts)]
     assert {one.content for one in matching(stored, description)} == named

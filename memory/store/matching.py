@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
 
 from memory.models import Memory
 from memory.text import Kind, has_cjk, is_name, normalise, tokens
@@ -60,7 +61,8 @@ def matching(memories: Iterable[Memory], description: str) -> list[Memory]:
 
     If it has an e-mail address or a number of six or more digits, these are the memories with all
     of them. If it has names, these are the memories with all of its names; words that are in some
-    of them, such as "phone", choose among them. Otherwise all its words must be in a memory.
+    of them, such as "phone", choose among them. Otherwise all its words must be in a memory. Two
+    spellings of one name or code are named with " / " between them: "plate ABC-1234 / abc1234".
 
     >>> from datetime import UTC, datetime
     >>> texts = "Ana works at Orbis.", "Ana lives in Faro.", "Leo lives in Rome."
@@ -70,8 +72,31 @@ def matching(memories: Iterable[Memory], description: str) -> list[Memory]:
     >>> [one.content for one in matching(stored, "where Ana lives")]
     ['Ana lives in Faro.']
     """
-    wanted = _Text.of(description)
     known = [(memory, _Text.of(memory.content)) for memory in memories]
+    spellings = [_Text.of(part) for part in description.split(" / ")]
+    if not all(_spell_the_same(one, other) for one, other in pairwise(spellings)):
+        return _named(_Text.of(description), known)
+    words = frozenset[str]().union(*(one.words for one in spellings))
+    found = {id(memory) for one in spellings for memory in _named(replace(one, words=words), known)}
+    return [memory for memory, _ in known if id(memory) in found]
+
+
+def _spell_the_same(one: _Text, other: _Text) -> bool:
+    """Return whether two texts share a name or a code, whatever its case and separators."""
+    codes = [
+        {_SEPARATORS.sub("", word).casefold() for word in text.names | text.words if _is_code(word)}
+        for text in (one, other)
+    ]
+    return not one.names.isdisjoint(other.names) or any(
+        short in long or long in short for short, long in product(*codes)
+    )
+
+
+def _is_code(word: str) -> bool:
+    return any(map(str.isdecimal, word)) and any(map(str.isalpha, word))
+
+
+def _named(wanted: _Text, known: Sequence[tuple[Memory, _Text]]) -> list[Memory]:
     if wanted.identifiers:
         return [memory for memory, text in known if wanted.identifiers <= text.identifiers]
     every = {name for _, text in known for name in (*text.names, *text.words)}
