@@ -149,10 +149,7 @@ def _holds(own: Period, theirs: Period) -> bool:
 
 def _middle(period: Period) -> Period:
     """Return the day in the middle of a window."""
-    assert period.first is not None
-    assert period.after is not None
-    day = period.first + (period.after - period.first) // 2
-    return period._replace(first=day, after=day + timedelta(1))
+    return period._replace(first=period.middle, after=period.middle + timedelta(1))
 
 
 def _may_be(theirs: Period, own: Period) -> bool:

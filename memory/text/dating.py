@@ -89,8 +89,7 @@ def written(period: Period) -> str:
         return f"born {period.first}/{last}"
     since = "since " if period.role is Role.START else ""
     if period.approximate:
-        middle = period.first + (period.after - period.first) // 2
-        return f"{since}about {_of_grain(middle, last, period.grain)}"
+        return f"{since}about {_of_grain(period.middle, last, period.grain)}"
     if period.grain in (Grain.WEEK, Grain.WEEKEND):
         return f"{since}{period.first}/{last}"
     return f"{since}{_of_grain(period.first, last, period.grain)} {period.part}".rstrip()
@@ -176,7 +175,7 @@ def _filled(period: Period, templates: Mapping[Grain, str], seasons: Sequence[st
     assert first is not None
     assert period.after is not None
     if period.approximate:
-        first += (period.after - first) // 2
+        first = period.middle
         grain = grain if grain in _LENGTHS else Grain.DAY
     return templates[grain].format(
         d=first.day, m=first.month, y=first.year, month=f"{first:%B}", part=period.part,

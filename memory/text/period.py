@@ -86,6 +86,13 @@ class Period(NamedTuple):
     relative: bool = True
     """Whether the dates follow from the time of saying: not so for "5 January 2026"."""
 
+    @property
+    def middle(self) -> date:
+        """The day in the middle of the dates."""
+        assert self.first is not None
+        assert self.after is not None
+        return self.first + (self.after - self.first) // 2
+
     def compatible(self, other: Period) -> bool:
         """Return whether both may mean the same time, so that either can replace the other."""
         if self.role is not other.role:
@@ -122,12 +129,9 @@ class Period(NamedTuple):
         return a[0] < b[1] and b[0] < a[1]
 
     def _window(self, *, middle: bool) -> tuple[date, date]:
-        assert self.first is not None
-        assert self.after is not None
-        if not (self.approximate and middle):
-            return self.first, self.after
-        day = self.first + (self.after - self.first) // 2
-        return day, day + timedelta(days=1)
+        if self.approximate and middle:
+            return self.middle, self.middle + timedelta(days=1)
+        return self.first, self.after  # type: ignore[return-value] # only dates are compared
 
 
 _VAGUE = (Role.RECENT, Role.SOON)

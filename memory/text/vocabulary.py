@@ -113,16 +113,6 @@ DOUBTS = frozenset(
 
 REPORTS = frozenset("say tell believe ask hear report suspect know".split())
 
-MEASURES = frozenset(
-    # amounts of a stuff, groups of things
-    "cup glass bottle mug jug can tin jar bowl plate pot spoon spoonful slice piece bit loaf sheet "
-    "bag box pack packet bar drop pinch portion serve dose pair group bunch set pile herd flock "
-    "crowd couple dozen lot plenty number litre gram kilogram pound ounce metre mile "
-    # kinds, and names of places and times
-    "kind sort type city town village island state republic county month year".split()
-)
-"""Nouns that do not name a separate thing if "of" follows: a cup of tea is tea."""
-
 CAUSAL_NOUNS = frozenset(
     "account sake view light hope fear reason cause behalf case order purpose".split()
 )
