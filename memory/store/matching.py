@@ -82,7 +82,7 @@ def matching(memories: Iterable[Memory], description: str) -> list[Memory]:
 
 
 def _spell_the_same(one: _Text, other: _Text) -> bool:
-    """Return whether two texts share a name or a code; case and separators of a code are ignored."""
+    """Return whether two texts share a name or a code, whatever its case and separators."""
     codes = [
         {_SEPARATORS.sub("", word).casefold() for word in text.names | text.words if _is_code(word)}
         for text in (one, other)
