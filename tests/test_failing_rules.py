@@ -52,15 +52,15 @@ from tests.doubles import START, ScriptedModel, ticking
 from tests.turns import hook, turn
 
 MODULES = """
-    coverage.additions coverage.covers coverage.order coverage.parse
+    coverage.covers coverage.order coverage.parse
     coverage.rewordings coverage.times coverage.verification offline.english offline.model
     offline.third_person offline.worth text.languages text.numbers text.period
     text.signs text.time_finder text.times text.times.spans text.times.words text.tokens
 """.split()
 WITHOUT_PRECAUTION = {
     # answers of the boundary itself
-    "_all_replaced", "_whole_texts", "_not_checked", "_plain_words", "_as_asked", "_as_said",
-    "_nothing_shared", "_all_as_said", "_own_day",
+    "_all_replaced", "_whole_texts", "_not_checked", "_plain_words", "_as_said",
+    "_all_as_said", "_own_day",
     # write and read a column, without any rule
     "to_json", "dated_key", "text_of", "_iso",
     # run while modules are loaded

@@ -379,6 +379,7 @@ def test_wordings_that_live_in_another_users_memory_go_with_the_user(
     assert left_of(store) == ["Jonas"]
 
 
+@pytest.mark.drill
 def test_memory_grows_with_the_largest_transaction_and_not_with_the_user(
     ledger: Ledger, many_texts: WordLlamaEmbedder, make_memory: MakeMemory
 ) -> None:

@@ -272,6 +272,7 @@ def test_killed_in_the_middle_and_started_again_it_ends_with_the_same_memories(
     assert len(memories(killed)) > 20
 
 
+@pytest.mark.drill
 def test_while_gemini_is_down_nothing_is_lost_and_nothing_hangs(
     folder: Path, gemini: GeminiServer
 ) -> None:
@@ -289,6 +290,7 @@ def test_while_gemini_is_down_nothing_is_lost_and_nothing_hangs(
     ]
 
 
+@pytest.mark.drill
 def test_a_server_that_hangs_does_not_hang_the_chat(folder: Path, gemini: GeminiServer) -> None:
     gemini.default = Raw(200, b"{}", hang_s=120.0)
     said = "I moved to Porto.\n"

@@ -43,10 +43,10 @@ def test_no_pattern_takes_quadratic_time_on_more_texts(seed: int) -> None:
     [
         r"(a+)+$",  # exponential
         r"\s+(?:and|but)\s+",
-        r"a.*b.*c",
         *(
             pytest.param(slow, marks=pytest.mark.drill)
             for slow in (
+                r"a.*b.*c",
                 r"(\\*)(<|\])",
                 r"(?:\w+\s?)*$",
                 r"\d+(?:,\d+)*;",

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, TypeVar
 
-from memory.coverage.additions import changed_by_additions
-from memory.coverage.order import Side, in_order, moved
+from memory.coverage.order import Side, changed_by_additions, in_order, moved
 from memory.coverage.parse import Parse, Word, parse
-from memory.coverage.written import punctuated_otherwise, written_otherwise
+from memory.coverage.written import beyond, punctuated_otherwise, written_otherwise
 from memory.text import (
     ENGLISH,
     NOT,
@@ -78,6 +77,9 @@ def compare(a: str, b: str) -> Comparison:
     sides = Side(a, left, extra_left), Side(b, right, extra_right)
     only_a, only_b = _surfaces(left.words, extra_left), _surfaces(right.words, extra_right)
     conflict = _turning_in_one(left, right) + written_otherwise(a, b)
+    if left.persons != right.persons:
+        persons = Counter(left.persons), Counter(right.persons)
+        conflict += beyond(*persons) or ("word order",)
     if extra_left or extra_right:
         conflict += tuple(  # a sign without a letter or a digit is never a mere addition
             key for key in (*extra_left, *extra_right) if not any(map(str.isalnum, key))
@@ -130,17 +132,12 @@ def _compare_sides(
     only_a: tuple[str, ...],
     only_b: tuple[str, ...],
 ) -> Comparison:
-    persons_a, persons_b = _beyond(left.parse.persons, right.parse.persons)
-    shades_a, shades_b = _beyond(left.parse.shades, right.parse.shades)
-    only_a += persons_a + tuple(shade for shade, _ in shades_a)
-    only_b += persons_b + tuple(shade for shade, _ in shades_b)
+    shades = Counter(left.parse.shades), Counter(right.parse.shades)
+    only_a += tuple(shade for shade, _ in shades[0] - shades[1])
+    only_b += tuple(shade for shade, _ in shades[1] - shades[0])
     if not conflict and bool(only_a) != bool(only_b):
         longer, shorter = (left, right) if only_a else (right, left)
         conflict = changed_by_additions(longer, shorter, only_a or only_b)
-        named = {word for phrase in conflict for word in phrase.split()}
-        only_a, only_b = (
-            tuple(word for word in words if word not in named) for words in (only_a, only_b)
-        )
     elif not conflict and not only_a:
         conflict = punctuated_otherwise(left.parse, right.parse)
     return Comparison(_unique(only_a + conflict), _unique(only_b + conflict))
@@ -171,18 +168,6 @@ def _turning_in_one(left: Parse, right: Parse) -> tuple[str, ...]:
     turning = sorted({key for key, _ in left.turning ^ right.turning})
     asked = () if left.asks == right.asks else ("?",)
     return (*negated, *turning, *asked)
-
-
-def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    if left == right:
-        return (), ()
-    extra_left = tuple((Counter(left) - Counter(right)).elements())
-    extra_right = tuple((Counter(right) - Counter(left)).elements())
-    longer, shorter = (left, right) if extra_left else (right, left)
-    rest = iter(longer)
-    if (extra_left and extra_right) or all(item in rest for item in shorter):
-        return extra_left, extra_right
-    return tuple(left), tuple(right)
 
 
 # --- what differs, as runs of words ---------------------------------------------------------------
@@ -238,11 +223,7 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
     return tuple(run for run in runs if run.text)
 
 
-def _nothing_shared(text: str, _others: Sequence[str]) -> tuple[str, ...]:
-    return ("", text) if text else ("",)
-
-
-@guarded(_nothing_shared)
+@guarded(lambda text, _others: tuple(["", text] if text else [""]))
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
     """Cut `text` into pieces that are shared and not shared, in turn.
 
@@ -279,8 +260,8 @@ _Aligned = tuple[bool, slice, slice]
 
 def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
     a, b = [word.rstrip() for word in old], [word.rstrip() for word in new]
-    start = _common(a, b)
-    end = _common(a[start:][::-1], b[start:][::-1])
+    start = common_start(a, b)
+    end = common_start(a[start:][::-1], b[start:][::-1])
     end_a, end_b = len(a) - end, len(b) - end
     yield True, slice(0, start), slice(0, start)
     if max(end_a, end_b) - start > MOST_WORDS:
@@ -293,7 +274,8 @@ def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
     yield True, slice(end_a, len(a)), slice(end_b, len(b))
 
 
-def _common(a: Sequence[str], b: Sequence[str]) -> int:
+def common_start(a: Sequence[str], b: Sequence[str]) -> int:
+    """Return how many items two sequences have in common at their start."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
 
@@ -328,7 +310,7 @@ def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
     if found.a_covers_b and found.b_covers_a:
         return ()
     if max(len(old), len(new)) > LONGEST:
-        start = old.rfind(" ", 0, _common(old, new)) + 1
+        start = old.rfind(" ", 0, common_start(old, new)) + 1
         old, new = old[start : start + LONGEST], new[start : start + LONGEST]
     (a, left), (b, right) = _units(old), _units(new)
     pairs = list(_aligned(a, b))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory.coverage.covers import LONGEST
+from memory.coverage.covers import LONGEST, common_start
 from memory.coverage.parse import parse
 from memory.models import Memory
 from memory.text import guarded, identity, sentences
@@ -273,8 +273,8 @@ def _is_other_value(newer: _Statement, older: _Statement) -> bool:
     if not (newer.stated and older.stated):
         return False
     a, b = older.words, newer.words
-    start = _common(a, b)
-    end = min(_common(a[::-1], b[::-1]), len(a) - start, len(b) - start)
+    start = common_start(a, b)
+    end = min(common_start(a[::-1], b[::-1]), len(a) - start, len(b) - start)
     values = a[start : len(a) - end], b[start : len(b) - end]
     if start < 2 and not (start == 1 and end >= 2):
         return False
@@ -356,11 +356,7 @@ def asks_about_past(question: str) -> bool:
     return _OF_THE_PAST.search(question[:LONGEST]) is not None
 
 
-def _all_of_it(_newer: str, older: str) -> tuple[str, ...]:
-    return (older,)
-
-
-@guarded(_all_of_it)
+@guarded(lambda _newer, older: tuple(filter(None, [older])))
 def still_stated(newer: str, older: str) -> tuple[str, ...]:
     """Return the parts of `older` that `newer` neither repeats nor contradicts.
 
@@ -397,8 +393,3 @@ _VERB_FIRST = re.compile(r"(?:(?:only|also|never|still) )?(?:[a-z]+s|[a-z]+ed|ha
 
 def _plain_stems(text: str) -> frozenset[str]:
     return frozenset(map(_stem, re.findall(r"\w+", text.casefold()))) - _SMALL
-
-
-def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    pairs = enumerate(zip(a, b, strict=False))
-    return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))

@@ -117,11 +117,6 @@ def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
     return shades
 
 
-def _with_ing(key: str, surface: str) -> str:
-    """Return the key of a word, marked where "is running" may not be what "runs" is."""
-    return f"{key} (ing)" if surface.endswith("ing") and not key.endswith("ing") else key
-
-
 _NEW_CLAUSE = frozenset("and but who whom whose which that so".split())
 
 
@@ -130,7 +125,8 @@ def _words(found: Sequence[Token]) -> list[Word]:
     role, joined, clause = "", False, 0
     for n, (key, kind, surface, past, _) in enumerate(found, start=1):
         if kind in STATED:
-            stated = f"{key} (past)" if past else _with_ing(key, surface)
+            is_ing = surface.endswith("ing") and not key.endswith("ing")  # not just "runs"
+            stated = f"{key} (past)" if past else f"{key} (ing)" if is_ing else key
             words.append(
                 Word(stated, key, surface, role, joined, clause, kind is Kind.NUMBER, past)
             )

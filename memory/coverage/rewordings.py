@@ -50,7 +50,6 @@ def _is_content(token: Token) -> bool:
 
 
 _ALL = [*"all every everything everyone everybody anything anyone anybody".split(), NOT]
-_KIN = frozenset("mother father parent brother sister son daughter".split())
 _GREAT_KIN = (
     "grandmother grandfather grandparent grandson granddaughter grandchild aunt uncle nephew "
     "niece".split()
@@ -107,17 +106,6 @@ def _may_stand_between(token: Token) -> bool:
     if token.kind is Kind.FILLER:
         return token.key not in _DETERMINERS and token.key != "been"
     return token.kind is Kind.NOT or token.surface.endswith("ly")
-
-
-def _little(tokens: list[Token]) -> list[Token]:
-    """Read "a little boy" as "a small boy"; "little money" is hardly any."""
-    for position, (before, token, behind) in enumerate(
-        zip(tokens, tokens[1:], tokens[2:], strict=False), 1
-    ):
-        owned = before.key in _DETERMINERS or before.kind is Kind.PERSON
-        if token.key == "little" and owned and _is_content(behind) and behind.key not in _KIN:
-            tokens[position] = token._replace(key="small")
-    return tokens
 
 
 # --- the passive ----------------------------------------------------------------------------------
@@ -231,7 +219,6 @@ def _end_of_qualities(tokens: Sequence[Token], start: int) -> int:
 _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], ...] = (
     (frozenset(second for _, second in _PAIRS), _pairs_read_as_one),
     (AUXILIARIES, _without_auxiliaries),
-    (frozenset({"little"}), _little),
     (WHICH, _qualities_first),
     (frozenset({"of"}), _owner_first),
     (BE | WAS, _in_active_voice),

@@ -27,8 +27,8 @@ def written_otherwise(a: str, b: str) -> tuple[str, ...]:
     """
     if names_attribute(a) or names_attribute(b):
         return _other_value(a, b)
-    return _beyond(quotations(a), quotations(b)) or (
-        _beyond(_hyphenated(a), _hyphenated(b)) + _capitals(a, b) + _capitals(b, a)
+    return beyond(quotations(a), quotations(b)) or (
+        beyond(_hyphenated(a), _hyphenated(b)) + _capitals(a, b) + _capitals(b, a)
     )
 
 
@@ -39,7 +39,11 @@ def _other_value(a: str, b: str) -> tuple[str, ...]:
     if not language_of(a) == language_of(b) == ENGLISH:
         return () if a.strip() == b.strip() else (a, b)
     chunks = (Counter(text.rstrip(".!").split()) for text in (a, b))
-    return tuple(word for word in _beyond(*chunks) if not _is_small(word))
+    return tuple(
+        word
+        for word in beyond(*chunks)
+        if any(token.kind not in _SMALL and token.key != "have" for token in tokens(word))
+    )
 
 
 _LONGEST_VALUE = 8  # words; more of them are no value
@@ -48,11 +52,8 @@ _LONGEST_VALUE = 8  # words; more of them are no value
 _SMALL = frozenset({Kind.FILLER, Kind.GOVERNING, Kind.STOP})
 
 
-def _is_small(word: str) -> bool:
-    return all(token.kind in _SMALL or token.key == "have" for token in tokens(word))
-
-
-def _beyond(first: Counter[str], second: Counter[str]) -> tuple[str, ...]:
+def beyond(first: Counter[str], second: Counter[str]) -> tuple[str, ...]:
+    """Return what only one of two counters has, or has more often."""
     return (*(first - second), *(second - first))
 
 
@@ -62,11 +63,11 @@ _WITH_HYPHEN = re.compile(r"(?<![^\W_])[^\W_]++(?:[-‐][^\W_]++)+").findall
 def _hyphenated(text: str) -> Counter[str]:
     """Return the words with a hyphen, which say what belongs together, but no plain numbers."""
     words = (word.casefold() for word in _WITH_HYPHEN(text))
-    return Counter(word for word in words if not all(map(_is_number, re.split("[-‐]", word))))
-
-
-def _is_number(part: str) -> bool:
-    return part in NUMBERS or part.isdigit()
+    return Counter(
+        word
+        for word in words
+        if any(part not in NUMBERS and not part.isdigit() for part in re.split("[-‐]", word))
+    )
 
 
 _INNER_CAPITAL = re.compile(r"(?<![.!?:\n]\s)(?<!^)(?<![^\W_])(?<![\"“„‘(])[^\W\d_a-zß-ÿ]\w*")
@@ -91,7 +92,7 @@ _ARTICLES = {"an": "a"} | {word: word for word in "a the this that these those".
 
 def punctuated_otherwise(left: Parse, right: Parse) -> tuple[str, ...]:
     """Return how two English texts with the same words differ in articles or commas."""
-    articles = _beyond(_articles(left), _articles(right))
+    articles = beyond(_articles(left), _articles(right))
     if articles or left.stated != right.stated:
         return articles
     return () if _commas(left) == _commas(right) else (",",)

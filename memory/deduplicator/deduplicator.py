@@ -20,7 +20,7 @@ from memory.decide import (
 )
 from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.deduplicator.distributed import DistributedExecutor
-from memory.deduplicator.judging import QUOTED, Judging, NamedMerge, log_merges
+from memory.deduplicator.judging import Judging, NamedMerge, log_merges
 from memory.deduplicator.run_progress import OnEvent
 from memory.ledger import Lease
 from memory.models import (
@@ -44,6 +44,7 @@ from memory.models import (
     SearchResult,
     Succession,
     Usage,
+    quoted,
     scale_of,
 )
 from memory.providers import Asking, Budget, CallBudget, completed, estimated
@@ -57,7 +58,6 @@ from memory.store import (
     NewMemory,
     RetryPolicy,
 )
-from memory.text import shortened
 
 logger = logging.getLogger(__name__)
 
@@ -548,7 +548,7 @@ def _log_check(new: Memory, match: SearchResult | None, decision: Decision | Que
     closest = f"closest match sim={match.similarity:.2f}" if match else "no match"
     logger.debug(
         'DEDUP_CHECK: "%s" %s -> %s (%s)',
-        shortened(new.content, QUOTED),
+        quoted(new.content),
         closest,
         arrow,
         decision.reason,

@@ -56,16 +56,14 @@ from memory.models import (
     Succession,
     Usage,
     Verdict,
+    quoted,
 )
 from memory.providers import Asking, Budget, CallBudget
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
 from memory.search import Probe, ranked
 from memory.store import Asker, MemoryStore, superseding
-from memory.text import shortened
 
 logger = logging.getLogger(__name__)
-
-QUOTED = 60
 
 
 @dataclass(frozen=True)
@@ -215,7 +213,7 @@ class Judging:
                 model=self.model.name,
                 verified=part.verified,
             )
-        text = shortened(part.merge.text, QUOTED)
+        text = quoted(part.merge.text)
         logger.warning('DEDUP_REFUSED: "%s" is not merged (%s)', text, part.reason)
         decision = left_open(members, f"refused: {part.reason}", similarity, self.model.name)
         return replace(decision, pending=not part.is_final, refused=(part.refusal,))
@@ -478,7 +476,7 @@ def left_open(
 def log_merges(decision: Decision) -> None:
     for survivor in decision.survivors:
         count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
-        text = shortened(survivor.memory.content, QUOTED)
+        text = quoted(survivor.memory.content)
         logger.info('DEDUP_MERGE: %d memories -> "%s"', count, text)
 
 

@@ -42,6 +42,7 @@ from memory.text import (
     dated,
     dated_key,
     periods,
+    shortened,
     text_key,
     to_json,
 )
@@ -575,3 +576,12 @@ def first_problem(exc: ValidationError) -> Problem:
         given=error["input"],
         expected=str(error.get("ctx", {}).get("expected", "")),
     )
+
+
+def quoted(text: str) -> str:
+    """Return the first words of a memory's text, as lines of the log quote it.
+
+    >>> quoted("Mia has a tabby cat that sleeps on the piano and a dog that sings in the garden.")
+    'Mia has a tabby cat that sleeps on the piano and a dog that...'
+    """
+    return shortened(text, 60)

@@ -40,17 +40,6 @@ _EXPLETIVE = re.compile(
     r"|\bfinds? it (?:\w+ ){1,3}to\b|\bmakes? it (?:\w+ ){1,3}to\b|\bit (?:rains?|snows?|rained|"
     r"snowed)\b",
 )
-_POINTING_PRONOUN = re.compile(
-    r"\b(?:this|(?<!\w )that|(?<=\b(?:of|in|to|at|on|do|so|is) )that|(?<=\b(?:for|did|and|but|saw|"
-    r"see) )that|(?<=\b(?:with|made|make|love|like|from|than|that|does) )that|(?<=\b(?:about|"
-    r"after|loved|liked) )that|these|those)\b(?= (?:is|are|was|were|has|have|had|will|would|can|"
-    r"could|really|just|one|ones|too|again|way|kind|sort|type|with|for|to|in|on|at|and|but|so|as|"
-    r"because|from|when|since|before|after|much|stuff|thing|things|place|game|moment|idea|project|"
-    r"event|trip|group|team|class|experience|book|movie|show|song|city|area|point|topic|field|"
-    r"year's|feeling)\b"
-    r"|'s|'ll|[,.;!?]|$)",
-    re.IGNORECASE,
-)
 _POINTED_AT = re.compile(
     r"(?<=\b(?:to|of|in|at|on) )that (?!is\b|was\b|I\b|we\b)\w+|(?<=\b(?:from|with|love|have) "
     r")that \w+|\b(?:this|these|those) (?!(?:week|weekend|month|year|morning|afternoon|evening|"
@@ -96,7 +85,7 @@ _DEFINITE = re.compile(
 
 def stands_alone(clause: str) -> bool:
     """Return whether the clause names everything that it refers to, except the speaker."""
-    outside = (_POINTING_PRONOUN, _ELSEWHERE, _POINTED_AT, _HERE, _ONE, _DEFINITE)
+    outside = (_ELSEWHERE, _POINTED_AT, _HERE, _ONE, _DEFINITE)
     return not has_dangling_pronoun(clause) and not any(found.search(clause) for found in outside)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 
 from memory.text.boundary import guarded
@@ -158,7 +159,9 @@ def _english(text: str, period: Period) -> str:
         return ""
     if period.role is Role.START and period.approximate:
         return ""
-    preposition, noun = _english_date(period)
+    preposition, _, noun = _filled(period, _ENGLISH, _SEASONS).partition(" ")
+    if period.approximate:
+        preposition = "around"
     if period.role is Role.START:
         preposition = "since"
     elif word in _NO_PREPOSITION:
@@ -167,26 +170,33 @@ def _english(text: str, period: Period) -> str:
     return written[0].upper() + written[1:] if _OPENS.search(before) else written
 
 
-def _english_date(period: Period) -> tuple[str, str]:
+def _filled(period: Period, templates: Mapping[Grain, str], seasons: Sequence[str]) -> str:
+    """Return the date of a period, its middle if it is a window, in the words of a language."""
     first, grain = period.first, period.grain
     assert first is not None
     assert period.after is not None
     if period.approximate:
         first += (period.after - first) // 2
         grain = grain if grain in _LENGTHS else Grain.DAY
-    day = f"{first.day} {first:%B %Y}"
-    in_words = {
-        Grain.PART: ("on", f"the {period.part} of {day}"), Grain.DAY: ("on", day),
-        Grain.WEEKEND: ("on", f"the weekend of {day}"), Grain.WEEK: ("in", f"the week of {day}"),
-        Grain.MONTH: ("in", f"{first:%B %Y}"), Grain.YEAR: ("in", f"{first.year}"),
-        Grain.SEASON: ("in", _of_grain(first, period.after - timedelta(days=1), grain)),
-    }  # fmt: skip
-    preposition, noun = in_words[grain]
-    return ("around" if period.approximate else preposition), noun
+    return templates[grain].format(
+        d=first.day, m=first.month, y=first.year, month=f"{first:%B}", part=period.part,
+        season=seasons[first.month // 3 % 4],
+        years=_season_years(first, period.after - timedelta(days=1)),
+    )  # fmt: skip
 
 
+_ENGLISH = {
+    Grain.PART: "on the {part} of {d} {month} {y}", Grain.DAY: "on {d} {month} {y}",
+    Grain.WEEKEND: "on the weekend of {d} {month} {y}",
+    Grain.WEEK: "in the week of {d} {month} {y}", Grain.MONTH: "in {month} {y}",
+    Grain.SEASON: "in {season} {years}", Grain.YEAR: "in {y}",
+}  # fmt: skip
+_JAPANESE = {
+    Grain.PART: "{y}年{m}月{d}日の{part}", Grain.DAY: "{y}年{m}月{d}日",
+    Grain.WEEKEND: "{y}年{m}月{d}日の週末", Grain.WEEK: "{y}年{m}月{d}日の週",
+    Grain.MONTH: "{y}年{m}月", Grain.SEASON: "{y}年の{season}", Grain.YEAR: "{y}年",
+}  # fmt: skip
 _PARTS = {"morning": "朝", "afternoon": "午後", "evening": "夜", "night": "夜"}
-_JAPANESE_SEASONS = "冬春夏秋"
 _NO_PARTICLE = re.compile(r"$|[、,。にのはもかまがをへとだでよ]").match
 
 
@@ -194,20 +204,9 @@ def _japanese(text: str, period: Period) -> str:
     """Return the date, with a particle if the words had none; "" if it is a duration or an age."""
     if period.role is not Role.AT or period.grain is Grain.HOUR:
         return ""
-    first, grain, about = period.first, period.grain, ""
-    assert first is not None
-    assert period.after is not None
-    if period.approximate:
-        first += (period.after - first) // 2
-        grain, about = (grain if grain in _LENGTHS else Grain.DAY), "ごろ"
-    day = f"{first.year}年{first.month}月{first.day}日"
-    in_words = {
-        Grain.PART: f"{day}の{_PARTS.get(period.part, '')}", Grain.DAY: day,
-        Grain.WEEKEND: f"{day}の週末", Grain.WEEK: f"{day}の週",
-        Grain.MONTH: f"{first.year}年{first.month}月", Grain.YEAR: f"{first.year}年",
-        Grain.SEASON: f"{first.year}年の{_JAPANESE_SEASONS[first.month // 3 % 4]}",
-    }  # fmt: skip
-    return in_words[grain] + about + ("" if _NO_PARTICLE(text[period.end :]) else "に")
+    written = _filled(period._replace(part=_PARTS.get(period.part, "")), _JAPANESE, "冬春夏秋")
+    about = "ごろ" if period.approximate else ""
+    return written + about + ("" if _NO_PARTICLE(text[period.end :]) else "に")
 
 
 _WRITERS = {"en": _english, "ja": _japanese}

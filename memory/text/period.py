@@ -86,11 +86,6 @@ class Period(NamedTuple):
     relative: bool = True
     """Whether the dates follow from the time of saying: not so for "5 January 2026"."""
 
-    def equals(self, other: Period) -> bool:
-        """Return whether both mean the same dates for certain."""
-        exact = self.certain and other.certain and not (self.approximate or other.approximate)
-        return exact and self[3:8] == other[3:8] and self.first is not None
-
     def compatible(self, other: Period) -> bool:
         """Return whether both may mean the same time, so that either can replace the other."""
         if self.role is not other.role:

@@ -635,13 +635,10 @@ def _bare(of: _Expression) -> Span | None:
     return span if of.leads or needs_none else span._replace(certain=False)  # "loved Christmas"
 
 
-def _vague(of: _Expression) -> Span:
-    return unit_at(of.day, "month", 0)._replace(certain=False)
-
-
 _READERS: dict[str, Callable[[_Expression], Span | None]] = {
     "full_week": _week_of, "date_week": _week_of, "full": _full, "year": _year, "within": _within,
     "date": _date, "several": _doubtful, "weekday": _weekday, "unit": _unit, "named": _name_of,
     "part": _part, "day": _day, "counted": _counted, "since": _since, "lasting": _lasting,
-    "age": _age, "bare_weekday": _bare_weekday, "bare": _bare, "vague": _vague,
+    "age": _age, "bare_weekday": _bare_weekday, "bare": _bare,
+    "vague": lambda of: unit_at(of.day, "month", 0)._replace(certain=False),
 }  # fmt: skip

@@ -265,11 +265,14 @@ def _restored(stem: str) -> str:
 _HAN_DIGITS = {digit: n for n, digit in enumerate("〇一二三四五六七八九")} | {"零": 0, "两": 2}
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1_000}
 _HAN_MYRIADS = {"万": 10**4, "萬": 10**4, "億": 10**8, "亿": 10**8}
-_HAN_NUMBER = re.compile("[〇零一二三四五六七八九十百千万萬億亿两]+")
-COUNTERS = frozenset(
+_HAN_NUMERALS = "〇零一二三四五六七八九十百千万萬億亿两"
+_COUNTERS = (
     "人名位口頭头匹只隻条條本枚張张台輛辆个個冊册杯羽回次歳才岁月年日号時时分秒点円元块週周階层軒家"
     "件足着皿艘校州番種种倍組组対双つヶか"
 )
+_HAN_NUMBER = f"(?<![{_HAN_NUMERALS}])[{_HAN_NUMERALS}]++(?=[{_COUNTERS}])"
+_STARTS_WITH_NUMBER = re.compile(_HAN_NUMBER).match
+_HAN_PIECE = re.compile(f"(?P<number>{_HAN_NUMBER})|.")
 _HAN_ZH_FILLERS = frozenset("的了着地得在正是")
 
 
@@ -296,8 +299,7 @@ def _kana_spelling(text: str) -> str:
 
 def _han_run(run: str) -> Iterator[Token]:
     """Yield the tokens of Han characters in Japanese: "三人家族" becomes "3" and "人家族"."""
-    number = _HAN_NUMBER.match(run)
-    if number is not None and run[number.end() : number.end() + 1] in COUNTERS:
+    if number := _STARTS_WITH_NUMBER(run):
         yield Token(han_value(number.group()), Kind.NUMBER, number.group())
         run = run[number.end() :]
     if run:
@@ -306,18 +308,15 @@ def _han_run(run: str) -> Iterator[Token]:
 
 def _han_characters(run: str) -> Iterator[Token]:
     """Yield the tokens of Han characters in Chinese: "十二人" becomes "12" and "人"."""
-    position = looked_at = 0
-    while position < len(run):
-        number = _HAN_NUMBER.match(run, position) if position >= looked_at else None
-        looked_at = looked_at if number is None else number.end()
-        if number is not None and run[looked_at : looked_at + 1] in COUNTERS:
-            yield Token(han_value(number.group()), Kind.NUMBER, number.group())
-            position = looked_at
-            continue
-        char = run[position]
-        kind = Kind.FILLER if char in _HAN_ZH_FILLERS else Kind.CONTENT
-        yield Token(NOT, Kind.NOT, char) if char in NEGATING_HAN else Token(char, kind, char)
-        position += 1
+    for found in _HAN_PIECE.finditer(run):
+        piece = found[0]
+        if found["number"]:
+            yield Token(han_value(piece), Kind.NUMBER, piece)
+        elif piece in NEGATING_HAN:
+            yield Token(NOT, Kind.NOT, piece)
+        else:
+            kind = Kind.FILLER if piece in _HAN_ZH_FILLERS else Kind.CONTENT
+            yield Token(piece, kind, piece)
 
 
 def han_value(digits: str) -> str:
@@ -468,11 +467,7 @@ _SELF = with_all_languages(
 _SELF_JAPANESE = re.compile("私|わたし|わたくし|あたし|僕|ぼく|ボク|俺|おれ|オレ").search
 
 
-def _as_asked(question: str, _user: str | None) -> tuple[str, ...]:
-    return (question,)
-
-
-@guarded(_as_asked)
+@guarded(lambda question, _user: tuple(filter(None, [question])))
 def wordings(question: str, user: str | None) -> tuple[str, ...]:
     """Return the queries for a question: one, or two if it says "I" and the user is known.
 

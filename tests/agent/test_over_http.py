@@ -170,6 +170,7 @@ def test_an_answer_does_not_tell_how_many_decisions_others_have(tokened: str) ->
     asyncio.run(both())
 
 
+@pytest.mark.drill
 def test_long_texts_of_one_user_neither_hold_up_another_nor_their_long_text(tokened: str) -> None:
     long = "\n".join(f"The {n}th stone of the wall weighs {n * 7} kg." for n in range(2_000))
 
@@ -261,6 +262,7 @@ def test_on_loopback_one_may_do_without_tokens_but_no_foreign_page_calls(tmp_pat
         assert posted(at, origin=f"http://{at}")[0] == 200
 
 
+@pytest.mark.drill
 def test_half_requests_without_a_token_neither_hold_the_server_nor_fill_its_log(
     store: Path,
 ) -> None:

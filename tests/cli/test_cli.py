@@ -879,6 +879,7 @@ def test_a_data_folder_that_cannot_be_written_is_one_clear_line(
     assert exported(run)
 
 
+@pytest.mark.drill
 def test_a_folder_that_became_read_only_is_read_and_not_written(
     run: Run, tmp_path: Path, as_anybody: tuple[str, ...]
 ) -> None:

@@ -77,7 +77,7 @@ def test_a_caller_that_stops_waiting_loses_nothing(tmp_path: Path, gemini: Gemin
     assert items(config) == owned(range(20))
 
 
-@pytest.mark.parametrize("by", ["hook", "chat memory"])
+@pytest.mark.parametrize("by", [pytest.param("hook", marks=pytest.mark.drill), "chat memory"])
 def test_six_threads_with_a_loop_each_store_all(
     tmp_path: Path, gemini: GeminiServer, by: str
 ) -> None:
@@ -216,6 +216,7 @@ def restartable() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]
         yield url, stop, start
 
 
+@pytest.mark.drill
 def test_processes_that_were_idle_while_postgresql_restarted_extract_each_turn_once(
     tmp_path: Path,
     gemini: GeminiServer,

@@ -239,6 +239,7 @@ def rows_of(source: Source) -> dict[str, tuple[str, Any]]:
     return {name: (document, dict(metadata)) for name, document, metadata in rows}
 
 
+@pytest.mark.drill
 def test_messages_about_70_facts_become_70_rows_whatever_their_ids_and_channels(
     tmp_path: Path,
 ) -> None:

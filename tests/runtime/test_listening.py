@@ -116,11 +116,11 @@ HALF_BODY = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nhalf"
 
 
 @pytest.mark.parametrize("half", [HALF_HEADER, HALF_BODY, b""])
-def test_hundreds_of_half_requests_do_not_keep_others_from_being_answered(
+def test_many_half_requests_do_not_keep_others_from_being_answered(
     half: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = {"header_s": 600.0, "body_s": 600.0, "connections": 20}
-    with served(**limits) as place, opened(place, 300, half):
+    with served(**limits) as place, opened(place, 80, half):
         for _ in range(5):
             assert asked(place, b"hello").endswith(b"5 bytes")
     assert len(caplog.records) == 1, "a line a minute"
@@ -128,7 +128,7 @@ def test_hundreds_of_half_requests_do_not_keep_others_from_being_answered(
 
 @pytest.mark.parametrize("half", [HALF_HEADER, HALF_BODY, b""])
 def test_half_a_request_is_cut_off_in_time(half: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    limits = {"header_s": 1.0, "body_s": 1.0}
+    limits = {"header_s": 0.5, "body_s": 0.5}
     with served(**limits) as place, opened(place, 100, half) as clients:
         assert [answer_of(client) for client in clients] == [b""] * 100
         assert asked(place, b"hello").endswith(b"5 bytes")

@@ -92,7 +92,6 @@ often frequently | Leo is {} in the office. | never
 grateful thankful | Mia is {} for the gift. | ready
 happy glad | Leo is {} with the result. | sad
 big large | Mia has a {} garden. | long
-small little | Mia has a {} garden. | nice
 huge enormous gigantic immense | It is a {} building. | new
 tiny minuscule | It is a {} fish. | thin
 fast quick rapid | It is a {} train. | late
@@ -175,4 +174,4 @@ def test_words_that_part_in_some_sense_or_frame_are_not_the_same(a: str, b: str)
 def test_every_group_has_its_example() -> None:
     assert {frozenset(row[0].split()) - {"mum"} for row in ROWS} == {
         frozenset(group) - {"mum"} for group in GROUPS
-    } | {frozenset({"small", "little"})}
+    }
