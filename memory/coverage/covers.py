@@ -111,9 +111,15 @@ def _compare_in_order(a: str, b: str, left: Parse, right: Parse) -> Comparison:
 
 
 def _compare_documents(a: str, b: str) -> Comparison:
-    if identity(a) == identity(b):
+    first, second = identity(a), identity(b)
+    if first == second:
         return _SAME
-    return Comparison((_DOCUMENT,), (_DOCUMENT,))
+    words = first.split(), second.split()
+    only_a, only_b = (
+        [word[:40] for word in dict.fromkeys(own) if word not in other][:3]
+        for own, other in ((words[0], set(words[1])), (words[1], set(words[0])))
+    )
+    return Comparison((*only_a, _DOCUMENT), (*only_b, _DOCUMENT))
 
 
 _DOCUMENT = f"more than {LONGEST:,} characters"

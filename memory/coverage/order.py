@@ -23,7 +23,6 @@ from memory.text import (
     DOUBTS,
     IRREGULAR_PLURALS,
     JAPANESE,
-    MEASURES,
     MONTH_SET,
     NARROWING,
     NO_ADVERBS,
@@ -107,22 +106,15 @@ def _common(side: Side) -> Sequence[Word]:
     """Drop the words that only this text has; return the others, with adjusted prepositions.
 
     The preposition of a dropped word goes to the next word: without "big", "in big Paris" becomes
-    "in Paris". The preposition of a dropped time, such as "in 2020", is dropped too. After a
-    dropped word, "of" becomes "part of": without "door", "door of the house" becomes "part of the
-    house".
+    "in Paris".
     """
     if not side.extra:
         return side.parse.words
     kept: list[Word] = []
-    role = part = ""
+    role = ""
     for word, is_added in zip(side.parse.words, side.added, strict=True):
         inherited = role if word.joined and not word.role else word.role
-        if word.role == "of" and part and part not in _NO_PARTS:
-            inherited = _PART_OF
-        elif inherited == _PART_OF and word.past:
-            inherited = "of"
-        part = word.key if is_added else ""
-        role = inherited if is_added and not is_time(word.key) else ""
+        role = inherited if is_added else ""
         if not is_added:
             kept.append(word if inherited == word.role else word._replace(role=inherited))
     return kept
@@ -130,8 +122,6 @@ def _common(side: Side) -> Sequence[Word]:
 
 # --- what governs ---------------------------------------------------------------------------------
 
-_PART_OF = "part of"
-_NO_PARTS = MEASURES | {"front"}  # "of" after them names no part: a cup of tea, in front of it
 _LOOSE = frozenset({"", "in", "on", "at"})
 
 
