@@ -41,7 +41,7 @@ from memory.cli import (
 )
 from memory.errors import InputError, MemoryPipelineError, ModelError, WrongArgument
 from memory.runtime import in_thread, read_objects, stop_event
-from memory.text import clean
+from memory.text import clean, counted
 
 if TYPE_CHECKING:
     from memory import ChatMemory, Config, LanguageModel, MemoryStore
@@ -217,7 +217,7 @@ async def _replay(
         ("pending", f"{result.pending:,}" + (f": {result.problem}" if result.problem else "")),
         ("decisions", ", ".join(f"{n:,} {name}" for name, n in actions.most_common()) or "none"),
         ("memories", f"{before:,} -> {store.counts().live:,}"),
-        ("model", f"{model}: {usage.calls:,} calls, {tokens}"),
+        ("model", f"{model}: {counted(usage.calls, 'call')}, {tokens}"),
     ]
     show(table(rows))
 
@@ -276,10 +276,11 @@ class Chat:
     async def _wait_for(self, memory: ChatMemory, interrupted: asyncio.Event) -> None:
         waiting = await memory.waiting()
         if waiting:
-            _dim(f"remembering the last {waiting} turns (Ctrl-C leaves them for the next start)")
+            last = counted(waiting, "turn")
+            _dim(f"remembering the last {last} (Ctrl-C leaves them for the next start)")
         await _unless_interrupted(self._settled(memory), interrupted)
         if left := await memory.waiting():
-            err().print(f"{left} turns wait for the next start")
+            err().print(f"{counted(left, 'turn')} left for the next start")
 
     async def _settled(self, memory: ChatMemory) -> None:
         try:

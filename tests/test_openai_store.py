@@ -154,7 +154,7 @@ def test_every_command_opens_such_a_store(
         return CliRunner().invoke(app, [*config, *args]).output
 
     assert "Mia: I moved to Porto." in says("search", "moved to Porto", "--user", "Mia")
-    assert "nothing is damaged: 1 memories" in says("doctor")
+    assert "nothing is damaged: 1 memory" in says("doctor")
     served = subprocess.run(
         [commands.python(), "-m", "memory", *config, "serve"],
         cwd=ROOT, input="", capture_output=True, text=True, check=False,

@@ -280,7 +280,7 @@ def test_while_gemini_is_down_nothing_is_lost_and_nothing_hangs(
     done = chat(folder, "--user", "Mia", said="I moved to Porto.\nI sail.\n", gemini=gemini)
     assert done.returncode == 0
     assert done.stdout.count("(no answer: Gemini answered 503") == 2
-    assert "4 turns wait for the next start" in done.stderr
+    assert "4 turns left for the next start" in done.stderr
     assert memories(folder) == []
     gemini.default = scripted
     chat(folder, "--user", "Mia", said="", gemini=gemini)
@@ -296,7 +296,7 @@ def test_a_server_that_hangs_does_not_hang_the_chat(folder: Path, gemini: Gemini
     said = "I moved to Porto.\n"
     done = chat(folder, "--user", "Mia", said=said, gemini=gemini, timeout_s=0.5)
     assert "(no answer within 0.5 s)" in done.stdout
-    assert " turns wait for the next start" in done.stderr
+    assert " left for the next start" in done.stderr
 
 
 @pytest.mark.drill
@@ -407,7 +407,7 @@ def test_ctrl_c_ends_the_chat_while_a_reply_is_awaited_and_keeps_what_was_said(
     terminal.until("Ctrl-C leaves them")
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.ended() == 0
-    assert "1 turns wait for the next start" in terminal.seen
+    assert "1 turn left for the next start" in terminal.seen
 
 
 def test_a_second_ctrl_c_leaves_the_rest_for_the_next_start(
@@ -424,7 +424,7 @@ def test_a_second_ctrl_c_leaves_the_rest_for_the_next_start(
     terminal.until("Ctrl-C leaves them")
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.ended() == 0
-    assert " turns wait for the next start" in terminal.seen
+    assert " left for the next start" in terminal.seen
     gemini.default = scripted
     chat(folder, "--user", "Mia", said="", gemini=gemini)
     assert memories(folder) == [("Mia", "Mia said: I moved to Porto.")]

@@ -198,7 +198,7 @@ def test_the_smallest_model_and_embedder_serve_every_command(tmp_path: Path) -> 
 
     assert run("orchestrator", "--user", "Mia", said="I moved to Porto.\n") == "I see.\n"
     assert "Mia: I moved to Porto." in run("memory", "search", "Porto", "--user", "Mia")
-    assert "nothing is damaged: 1 memories" in run("memory", "doctor")
+    assert "nothing is damaged: 1 memory" in run("memory", "doctor")
     assert "memories" in run("memory", "dedup")
 
 

@@ -37,7 +37,7 @@ from memory.models import (
     first_problem,
 )
 from memory.runtime import in_thread
-from memory.text import clean, undated
+from memory.text import clean, counted, undated
 
 logger = logging.getLogger(__name__)
 
@@ -231,7 +231,7 @@ class AgentMemory:
             for question in pending
             if mine >= set(question.members)
         ]
-        return questions + ([f"{turns} turns of talk wait to be read."] if turns else [])
+        return questions + ([f"{counted(turns, 'turn')} of talk left to be read."] if turns else [])
 
     @_threaded
     def recent_near_copies(

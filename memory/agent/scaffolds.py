@@ -12,7 +12,7 @@ from datetime import datetime
 from memory.agent.schemas import Consolidated
 from memory.assembly import differing, still_stated
 from memory.models import Episode, Memory, SearchResult
-from memory.text import one_line, shortened
+from memory.text import counted, one_line, shortened
 
 SCAFFOLD_SAVED = "Do any of these connections surprise you? Is there a pattern forming?"
 SCAFFOLD_DUPLICATE = (
@@ -208,7 +208,7 @@ def forgotten(memory: Memory, remaining: Sequence[Memory], now: datetime) -> str
 def merged(kept: Memory, removed_id: str) -> str:
     return (
         f"Merged {removed_id} into {kept.id}: {shortened(kept.content, QUOTE)}\n"
-        f"Linked to {len(kept.linked_ids)} memories. "
+        f"Linked to {counted(len(kept.linked_ids), 'memory')}. "
         f"{removed_id} is retired; `memory-dedup undo {removed_id}` takes it back."
     )
 

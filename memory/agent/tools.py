@@ -20,6 +20,7 @@ from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError, MemoryNotFound
 from memory.models import Episode, Memory, Problem, SearchResult, first_problem
 from memory.runtime import in_thread, in_thread_if_long
+from memory.text import counted
 
 logger = logging.getLogger(__name__)
 
@@ -212,7 +213,7 @@ class AgentTools:
             request.memory_ids, request.summary, request.importance
         )
         return ToolAnswer(
-            f"Created episode {episode.id} with {len(episode.memory_ids)} memories.",
+            f"Created episode {episode.id} with {counted(len(episode.memory_ids), 'memory')}.",
             _episode_answer(episode),
         )
 

@@ -40,6 +40,7 @@ from memory.cli.shell import (
     warn_of_missing_vectors,
 )
 from memory.errors import InputError, LedgerMissing, WrongArgument, installed
+from memory.text import counted
 
 if TYPE_CHECKING:
     from memory import MemoryStore
@@ -162,18 +163,21 @@ def _planned(report: models.DeduplicationReport) -> list[tuple[str, str]]:
     hidden = report.found - len(report.groups)
     below = report.just_below
     near = f"from {below.low:.2f} to just below {below.high:.2f}" if below else ""
-    pages = f"{report.pages:,} pages of memories; {report.characters:,} characters go to the model"
+    pages = counted(report.pages, "page")
+    pages += f" of memories; {report.characters:,} characters go to the model"
     priced = cost(report.model, report.estimated, report.money)
     return [
         *_found(report),
         ("groups", f"{report.found:,}{'' if report.pages else free}"),
         (
             "not shown",
-            f"{hidden:,} groups that are more certain; see --groups and --json" if hidden else "",
+            f"{counted(hidden, 'group')} that are more certain; see --groups and --json"
+            if hidden
+            else "",
         ),
-        ("just below", f"{below.pairs:,} pairs {near}" if below else "not counted"),
+        ("just below", f"{counted(below.pairs, 'pair')} {near}" if below else "not counted"),
         ("would retire", f"{report.retired:,} without a model"),
-        ("would ask", f"about {report.questions:,} questions ({report.model})"),
+        ("would ask", f"about {counted(report.questions, 'question')} ({report.model})"),
         ("would read", pages if report.pages else ""),
         ("model calls", f"about {priced}" if report.estimated.calls else ""),
         ("nothing changed", f"a dry run, {report.seconds:.1f} s"),
@@ -182,10 +186,10 @@ def _planned(report: models.DeduplicationReport) -> list[tuple[str, str]]:
 
 def _done(report: models.DeduplicationReport) -> list[tuple[str, str]]:
     decisions = ", ".join(f"{n:,} {name}" for name, n in _by_count(report.decisions))
-    left = f"{report.left:,} groups, for the next run (calls spent, or the model rests)"
+    left = f"{counted(report.left, 'group')}, for the next run (calls spent, or the model rests)"
     unread = f"{report.pages_left:,}, for the next run (calls spent, or no answer)"
     refused = f"{report.refused:,} merged texts; history and review show them"
-    failed = f"{report.undecided:,} pairs that the model failed at before; see retry --all"
+    failed = f"{counted(report.undecided, 'pair')} that the model failed at before; see retry --all"
     return [
         *_found(report),
         ("memories after", f"{report.memories_after:,}"),

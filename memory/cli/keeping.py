@@ -26,6 +26,7 @@ from memory.cli.shell import (
     table,
 )
 from memory.errors import InputError
+from memory.text import counted
 
 _HEADINGS = ("cosine", "pairs", "asked", "same", "merge", "apart")
 
@@ -37,7 +38,7 @@ def reembed(context: typer.Context) -> None:
     """
     with assembly.open_existing_ledger(context.obj) as ledger, progress("embedding") as tell:
         count = upkeep.reembed(ledger, assembly.build_embedder(context.obj), tell)
-    err().print(f"{count:,} texts embedded again")
+    err().print(f"{counted(count, 'text')} embedded again")
 
 
 def try_model(context: typer.Context, as_json: AsJson = False) -> None:
@@ -106,8 +107,8 @@ def doctor(
             raise typer.Exit(EXIT_PROBLEM)
         counts = store.counts()
         err().print(
-            f"nothing is damaged: {counts.live:,} memories live, {counts.retired:,} retired, "
-            f"searched by {store.index.name}"
+            f"nothing is damaged: {counted(counts.live, 'memory')} live, "
+            f"{counts.retired:,} retired, searched by {store.index.name}"
         )
 
 
@@ -124,7 +125,7 @@ def backup(
     file = Path(str(file).replace("{date}", f"{datetime.now(UTC):%Y-%m-%d}"))
     with assembly.read_ledger(context.obj) as ledger:
         live = upkeep.back_up(ledger, file)
-    err().print(f"backed up {live:,} memories to {file}")
+    err().print(f"backed up {counted(live, 'memory')} to {file}")
 
 
 def restore(
@@ -136,7 +137,7 @@ def restore(
     The ledger must be damaged or empty.
     """
     live = upkeep.restore(file, context.obj.memory.effective_ledger_url)
-    err().print(f"restored {live:,} memories from {file}")
+    err().print(f"restored {counted(live, 'memory')} from {file}")
 
 
 def upgrade(context: typer.Context) -> None:

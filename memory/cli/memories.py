@@ -31,7 +31,7 @@ from memory.cli.shell import (
     warn_of_missing_vectors,
 )
 from memory.errors import InputError, MemoryNotFound, WrongArgument
-from memory.text import clean, shortened
+from memory.text import clean, counted, shortened
 
 if TYPE_CHECKING:
     from memory import MemoryStore
@@ -203,7 +203,10 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
             "refused",
             f"{counts.refused:,} with a merged text; see history" if counts.refused else "",
         ),
-        *(("read", f"all but {left:,} memories ({model})") for model, left in unread.items()),
+        *(
+            ("read", f"all but {counted(left, 'memory')} ({model})")
+            for model, left in unread.items()
+        ),
         ("turns to extract", f"{counts.turns:,}"),
         ("embedder", embedder),
         ("ledger", store.ledger.name),
@@ -434,7 +437,7 @@ def undo(
             undone = plan_undo(reader, _undo_target(reader, target))
             shown = upkeep.recorded_cards(reader, undone[::-1])[::-1]
         show(_decisions_view(shown))
-        err().print(f"would undo {len(undone):,} decisions; nothing was changed")
+        err().print(f"would undo {counted(len(undone), 'decision')}; nothing was changed")
         return
     with assembly.open_existing_store(context.obj) as store:
         with store.ledger.reading() as reader:
@@ -445,8 +448,8 @@ def undo(
             err().print(problem)
     for record in undone:
         show(
-            f"undone {record.number}: {record.action.value} of {len(record.joined)} memories, "
-            f"{record.reason}"
+            f"undone {record.number}: {record.action.value} of "
+            f"{counted(len(record.joined), 'memory')}, {record.reason}"
         )
 
 
@@ -544,7 +547,7 @@ def _forget_matching(context: typer.Context, description: str, user: str, yes: b
         err().print(f"nothing of {user} is named by {description!r}")
         return
     show(grid([(memory.id, Text(excerpt(memory.content))) for memory in found], fixed=1))
-    err().print(f"{len(found):,} memories of {user}, with all that they were made from")
+    err().print(f"{counted(len(found), 'memory')} of {user}, with all that they were made from")
     confirm(yes, "erase them for good?", "nothing was erased")
     for memory in found:
         forget(context, memory.id)
@@ -561,5 +564,5 @@ def _confirm_forgetting(store: MemoryStore, user: str, yes: bool) -> None:
             f"there is nothing about {user!r}{users_hint(store, user)}",
             "see `memory-dedup store stats`",
         )
-    err().print(f"{memories:,} memories and {turns:,} waiting turns of {user}")
+    err().print(f"{counted(memories, 'memory')} and {counted(turns, 'waiting turn')} of {user}")
     confirm(yes, "erase them for good?", "nothing was erased")

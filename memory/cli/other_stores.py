@@ -29,7 +29,7 @@ from memory.cli.shell import (
     show,
 )
 from memory.errors import InputError, WrongArgument
-from memory.text import shortened
+from memory.text import counted, shortened
 
 if TYPE_CHECKING:
     from memory.assembly import Brought, Source
@@ -248,7 +248,7 @@ def import_(
     )
     if done.waiting:
         asks = "memory-dedup clean --retry asks them"
-        err().print(f"{done.waiting:,} questions wait for the model: {asks}")
+        err().print(f"{counted(done.waiting, 'question')} left for the model: {asks}")
     if done.to_clean.calls:
         asked = cost(done.model, done.to_clean, config.llm.money(done.to_clean))
         err().print(f"memory-dedup clean would ask about {asked}")
@@ -331,7 +331,7 @@ def _show_plan(plan: interchange.WriteBackPlan) -> None:
     _say_differences(plan)
     _say_left_alone(plan.left_alone)
     err().print(
-        f"{len(plan.updates):,} rows to update, {len(plan.deletions):,} to delete; "
+        f"{counted(len(plan.updates), 'row')} to update, {len(plan.deletions):,} to delete; "
         f"{len(plan.left_alone):,} left alone; {plan.unknown:,} were not imported in this form"
     )
 
@@ -347,8 +347,8 @@ def _say_differences(plan: interchange.WriteBackPlan) -> None:
     if apart:
         options = " ".join(f"--across {name}" for name in apart)
         err().print(
-            f"{len(plan.staying):,} rows keep their own text, since they differ from the row that "
-            f"stands for them in {_counted(apart)}; {options} lets one row stand for all"
+            f"own text kept: {counted(len(plan.staying), 'row')}, unlike the row that would "
+            f"stand for all in {_counted(apart)}; {options} lets it"
         )
 
 
@@ -458,7 +458,7 @@ def _write(
     with progress("writing") as tell:
         done = planned.write(undo_file, tell)
     _say_left_alone(done.changed_meanwhile)
-    err().print(f"{done.updated:,} rows updated, {done.deleted:,} deleted")
+    err().print(f"{counted(done.updated, 'row')} updated, {done.deleted:,} deleted")
     needed = " --trust" * target.trust
     for file in done.undo_files:
         err().print(f"memory-dedup write-back --undo {file}{needed} undoes it")
@@ -470,6 +470,6 @@ def _take_back(file: Path, moved_to: str | None, *, trust: bool) -> None:
     with progress("putting back") as tell:
         done = assembly.undo_write_back(file, moved_to=moved_to, trust=trust, on_progress=tell)
     _say_left_alone(done.left_alone)
-    err().print(f"{done.restored:,} rows put back, {done.already:,} were as before")
+    err().print(f"{counted(done.restored, 'row')} put back, {done.already:,} were as before")
     if done.left_alone:
         raise typer.Exit(EXIT_PROBLEM)

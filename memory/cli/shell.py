@@ -25,7 +25,7 @@ from rich.text import Text
 from memory import __version__, models, review, upkeep
 from memory.errors import MemoryPipelineError, UnnamedFile, WrongArgument
 from memory.runtime import terminate_as_interrupt
-from memory.text import clean, one_line, shortened, visible
+from memory.text import clean, counted, one_line, shortened, visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -244,8 +244,8 @@ def warn_of_missing_vectors(store: MemoryStore) -> None:
 def say_missing_vectors(missing: int) -> None:
     if missing:
         err().print(
-            f"warning: {missing:,} texts have no vector: their memories are kept, but nothing is "
-            "found near them; run `memory-dedup doctor --fix`"
+            f"warning: {counted(missing, 'text')} without a vector: their memories are kept, but "
+            "nothing is found near them; run `memory-dedup doctor --fix`"
         )
 
 

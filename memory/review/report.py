@@ -19,7 +19,7 @@ from memory.errors import InputError, WrongArgument
 from memory.models import DeduplicationReport, Frozen, Rules, SimilarityHistogram, Usage
 from memory.review.pages import Markup, fill, inline, page, source_hash
 from memory.runtime import write_whole
-from memory.text import one_line, visible
+from memory.text import counted, one_line, visible
 from memory.upkeep import Card, card_data, least_certain_first
 
 _FORMULA = re.compile(r"[=+\-@\t\r]")
@@ -82,7 +82,7 @@ class Report(Frozen):
     def warning(self) -> str:
         texts = sum(len(card.members) for card in self.cards)
         return (
-            f"This file contains {_count(texts, 'text')} of memories. `memory-dedup forget` cannot"
+            f"This file contains {counted(texts, 'text')} of memories. `memory-dedup forget` cannot"
             " erase them from it: delete the file when you no longer need it."
         )
 
@@ -115,10 +115,11 @@ def audit_report(
     return Report(
         kind="audit",
         at=at,
-        headline=f"{_count(planned.found, 'group')} of near-copies"
-        f" among {_count(planned.memories, 'memory', 'memories')}",
-        summary=f"{certain:,} groups need no model; {_count(planned.questions, 'question')}"
-        f" would go to {planned.model}. Nothing was changed.",
+        headline=f"{counted(planned.found, 'group')} of near-copies"
+        f" among {counted(planned.memories, 'memory')}",
+        summary=f"{counted(certain, 'group')} without need of a model; "
+        f"{counted(planned.questions, 'question')} would go to {planned.model}."
+        " Nothing was changed.",
         figures=figures,
         pairs=planned.pairs,
         lower=rules.lower,
@@ -152,8 +153,8 @@ def batch_report(
     return Report(
         kind="batch",
         at=at,
-        headline=f"{_count(done.memories, 'memory', 'memories')} became {done.memories_after:,}",
-        summary=f"{_count(len(cards), 'decision')} in {done.seconds:,.0f} s;"
+        headline=f"{counted(done.memories, 'memory')} became {done.memories_after:,}",
+        summary=f"{counted(len(cards), 'decision')} in {done.seconds:,.0f} s;"
         f" {done.retired:,} were retired, none destroyed: `undo` takes any of it back.",
         figures=figures,
         pairs=done.pairs,
@@ -178,7 +179,7 @@ def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
     return Report(
         kind="history",
         at=at,
-        headline=_count(len(cards), "decision"),
+        headline=counted(len(cards), "decision"),
         summary=f"{undone:,} were taken back." if undone else "None was taken back.",
         figures=tuple(_figure(n, _DONE.get(action, action)) for action, n in actions.items()),
         pairs={},
@@ -191,10 +192,6 @@ def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
 
 def _figure(count: int, name: str) -> Figure:
     return Figure(value=f"{count:,}", name=name)
-
-
-def _count(count: int, one: str, several: str = "") -> str:
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 # --- files --------------------------------------------------------------------------------------
@@ -272,7 +269,7 @@ def _spread(report: Report, spread: SimilarityHistogram) -> Markup:
             "width": f"{800 * width - 1.5:.2f}",
             "top": f"{206 - 176 * height:.2f}",
             "height": f"{176 * height:.2f}",
-            "title": f"{n * width:.3g} to {(n + 1) * width:.3g}: {about}{count:,} pairs",
+            "title": f"{n * width:.3g} to {(n + 1) * width:.3g}: {about}{counted(count, 'pair')}",
         }
         for n, count in enumerate(spread.counts)
         for height in [math.log10(1 + count) / top]
@@ -308,7 +305,7 @@ def _markdown(report: Report) -> str:
         "\n".join(
             [
                 *(f"- {figure.value} {figure.name}" for figure in report.figures),
-                *(f"- {count:,} pairs >= {band}" for band, count in report.pairs.items()),
+                *(f"- {counted(count, 'pair')} >= {band}" for band, count in report.pairs.items()),
             ]
         ),
         report.warning,

@@ -36,7 +36,7 @@ from memory.models import (
     turns_of,
 )
 from memory.search import SearchRouter
-from memory.text import clean, guarded, sentences, telling_words, text_key
+from memory.text import clean, counted, guarded, sentences, telling_words, text_key
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +171,9 @@ def forget_user(
         while (erased := _forget_some_of(ledger, user, at, at_once)) is not None:
             count += erased
     except LedgerError as exc:
-        problem = f"{count:,} memories of {user} are erased, others are not: {exc.problem}"
+        problem = (
+            f"of {user}, {counted(count, 'memory')} could be erased, others not: {exc.problem}"
+        )
         remedy = f"{exc.remedy}; then forget the user again" if exc.remedy else "forget them again"
         raise LedgerError(problem, remedy) from exc
     aside = tuple(ledger.set_aside_files())

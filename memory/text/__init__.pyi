@@ -1,6 +1,6 @@
 # Written by `python -m scripts.faces`.
 from .boundary import fails as fails, guarded as guarded
-from .cleaning import clean as clean, clean_json as clean_json, has_cjk as has_cjk, identity as identity, is_japanese as is_japanese, normalise as normalise, one_line as one_line, sentences as sentences, shortened as shortened, starts_with as starts_with, text_key as text_key, visible as visible
+from .cleaning import clean as clean, clean_json as clean_json, counted as counted, has_cjk as has_cjk, identity as identity, is_japanese as is_japanese, normalise as normalise, one_line as one_line, sentences as sentences, shortened as shortened, starts_with as starts_with, text_key as text_key, visible as visible
 from .dating import dated as dated, day_of as day_of, in_words as in_words, undated as undated, when_field as when_field, with_dates as with_dates
 from .languages import ENGLISH as ENGLISH, GRAMMARS as GRAMMARS, JAPANESE as JAPANESE, grammar_of as grammar_of, language_of as language_of, may_be_english as may_be_english
 from .literals import literal_value as literal_value, names_attribute as names_attribute, quotations as quotations

@@ -199,6 +199,17 @@ def shortened(text: str, most: int) -> str:
     return line if len(line) <= most else line[:most].rstrip() + "..."
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless the number is 1.
+
+    >>> counted(1, "memory"), counted(2, "memory"), counted(1_000, "text")
+    ('1 memory', '2 memories', '1,000 texts')
+    """
+    if number != 1:
+        noun = noun.removesuffix("y") + "ies" if noun.endswith(("ry", "py")) else noun + "s"
+    return f"{number:,} {noun}"
+
+
 def clean_json(value: JsonValue) -> JsonValue:
     """Return a JSON value without control characters in its strings and keys.
 

@@ -25,7 +25,7 @@ from memory.ledger import UPGRADE_COPIES, Ledger, Reader, Row, identity_hash, se
 from memory.models import Embedder, Vector
 from memory.runtime import replacing_alone, temporary_folder
 from memory.store import MemoryStore
-from memory.text import fails, normalise, text_key
+from memory.text import counted, fails, normalise, text_key
 
 _UNIT = 1e-3  # how far the length of a stored vector may differ from 1
 _AT_ONCE = 1_000  # texts in one call of the embedder
@@ -145,7 +145,9 @@ def _rows(reader: Reader) -> Iterator[Finding]:
     alone = [name for name in successors if not _has_final_successor(name, successors, reader)]
     yield from _listed("retired memories without a successor", alone, "see `memory-dedup history`")
     if links := reader.links.of_the_retired():
-        yield Finding(f"{links:,} links lead to retired memories", "please report this as a bug")
+        yield Finding(
+            f"{counted(links, 'link')} to retired memories", "please report this as a bug"
+        )
     if reader.followers.lag(reader.revision()):
         yield Finding("some rows are newer than the newest commit", "restore a backup")
     rewritten = {name for one in reader.decisions.all_but_additions() for name, _ in one.survivors}
@@ -190,13 +192,14 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
     keys = [row.text_key for row in reader.memories.live()]
     vectors = reader.vectors.of(keys)
     if missing := len(set(keys) - vectors.keys()):
-        yield Finding(f"{missing:,} texts have no vector", _FIX, kind="mendable")
+        yield Finding(f"{counted(missing, 'text')} without a vector", _FIX, kind="mendable")
     if vectors:
         wide = np.stack(list(vectors.values()), dtype=np.float64)  # a damaged value may be huge
         lengths_off = abs(np.linalg.norm(wide, axis=1) - 1)
         if count := int((~(lengths_off < _UNIT)).sum()):
             yield Finding(
-                f"{count:,} vectors do not have length 1", "run `memory-dedup store reembed`"
+                f"{counted(count, 'vector')} of a length other than 1",
+                "run `memory-dedup store reembed`",
             )
 
 
@@ -222,13 +225,13 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
     counts = reader.counts()
     if counts.pending:
         yield Finding(
-            f"{counts.pending:,} questions are waiting for a model",
+            f"{counted(counts.pending, 'question')} left for a model",
             "run `memory-dedup clean --retry`",
             "yours",
         )
     if counts.turns:
         yield Finding(
-            f"{counts.turns:,} turns are waiting to be extracted", "run `memory-chat`", "yours"
+            f"{counted(counts.turns, 'turn')} left to be extracted", "run `memory-chat`", "yours"
         )
     remedy = (
         "configure another model, or try this one again with `memory-dedup clean --retry --all`"
@@ -381,7 +384,7 @@ def _set_aside_if_damaged(url: str, folder: Path) -> None:
         return
     if counts.live or counts.retired or counts.decisions or counts.turns:
         raise LedgerError(
-            f"{ledger.name} holds {counts.live:,} memories already",
+            f"{ledger.name} holds {counted(counts.live, 'memory')} already",
             "move it away, or set memory.data_dir to an empty folder",
         )
 

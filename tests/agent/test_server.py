@@ -408,7 +408,7 @@ def test_an_episode_follows_merges_and_loses_what_is_forgotten(placed: Agent) ->
 def test_an_episode_says_how_many_memories_it_has(placed: Agent) -> None:
     only = placed.remember("One scene.")
     text = placed.says("create_episode", memory_ids=[only], summary="Short")
-    assert re.fullmatch("Created episode ep_[0-9a-f]{12} with 1 memories.", text)
+    assert re.fullmatch("Created episode ep_[0-9a-f]{12} with 1 memory.", text)
 
 
 def test_a_link_is_made_once_and_takes_a_new_type(placed: Agent) -> None:

@@ -30,6 +30,7 @@ from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange import Reading, langgraph_at, note_reading
 from memory.models import Action, Decision, Survivor
+from memory.text import counted
 from orchestrator import app as chat
 from tests import commands
 from tests.gemini_server import GeminiServer
@@ -233,7 +234,7 @@ def test_groups_beyond_the_limit_of_calls_are_left_and_counted(
             return CliRunner().invoke(app, [*config, *args]).output
 
         said = say("import", told, "--max-calls", "0")
-        assert "1 questions wait for the model: memory-dedup clean --retry asks them" in said
+        assert "1 question left for the model: memory-dedup clean --retry asks them" in said
         none = CliRunner().invoke(chat, [*config, "--deduplicate-memories", "--max-calls", "0"])
         left = "pages left      1, for the next run (calls spent, or no answer)"
         assert left in none.output
@@ -547,7 +548,7 @@ def test_a_cleaned_store_is_written_back_after_a_question_and_taken_back(tmp_pat
         assert "0 rows updated, 1 deleted" in say([*back, "--yes"]).output
         assert collection.count() == 2
         assert "nothing to write back" in say(back).output
-        assert "1 rows put back" in say(["write-back", "--undo", "memories.undo-1.jsonl"]).output
+        assert "1 row put back" in say(["write-back", "--undo", "memories.undo-1.jsonl"]).output
         assert collection.count() == 3
         asked = say(back, input="n\n")
         assert (asked.exit_code, collection.count()) == (1, 3)
@@ -589,7 +590,7 @@ def test_a_write_back_that_was_cut_off_is_finished_by_the_same_command(
             assert say(back).exit_code == 130
         assert collection.count() == 141
         done = " ".join(say(back).output.split())
-        assert "1 rows keep their own text" in done
+        assert "own text kept: 1 row" in done
         assert "differ from the row that stands for them in run_id (1); --across run_id" in done
         assert "20 deleted" in done
         assert collection.count() == 121
@@ -597,7 +598,7 @@ def test_a_write_back_that_was_cut_off_is_finished_by_the_same_command(
         assert "1 deleted" in say([*back, "--across", "run_id"]).output
         for number, restored in ((2, 1), (1, 120)):
             undone = say(["write-back", "--undo", f"memories.undo-{number}.jsonl"]).output
-            assert f"{restored:,} rows put back" in undone
+            assert f"{counted(restored, 'row')} put back" in undone
         assert collection.count() == 241
         assert not Path("memories.undo-3.jsonl").exists()
         with pytest.raises(InputError, match="'colour' is none of"):
@@ -635,7 +636,7 @@ def test_a_store_of_langgraph_is_brought_in_cleaned_written_back_and_taken_back(
         undo = ["write-back", "--undo", "langgraph.undo-1.jsonl"]
         with pytest.raises(InputError, match="is not there"):
             say(undo)
-        assert "1 rows put back" in say([*undo, "--to-langgraph", "moved.db"]).output
+        assert "1 row put back" in say([*undo, "--to-langgraph", "moved.db"]).output
         assert keys() == ["a", "b", "c"]
 
 
@@ -798,7 +799,7 @@ def test_an_import_without_vectors_keeps_everything_and_says_what_is_missing(
         told = lines(tmp_path, *COPIES)
         done = run("memory-dedup", "--config", "config.yaml", "import", told, ok=False)
         assert done.returncode == 1
-        assert "3 texts have no vector: their memories are kept" in done.stderr
+        assert "3 texts without a vector: their memories are kept" in done.stderr
     (tmp_path / "config.yaml").write_text("memory:\n  data_dir: data\n")
     assert len(exported(run)) == 4
 

@@ -83,4 +83,4 @@ def test_a_backup_may_be_named_for_its_day(tmp_path: Path) -> None:
         say("import", "dump.jsonl")
         said = say("backup", "{date}.zip")
         [file] = tmp_path.glob("20??-??-??.zip")
-        assert f"backed up 1 memories to {file.name}" in said
+        assert f"backed up 1 memory to {file.name}" in said

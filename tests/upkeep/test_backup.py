@@ -108,7 +108,7 @@ def test_a_restore_never_overwrites_memories(lived: MemoryStore, tmp_path: Path)
     file, url = tmp_path / "backup.db", f"sqlite:///{tmp_path / 'other.db'}"
     back_up(lived.ledger, file)
     restore(file, url)
-    with pytest.raises(LedgerError, match="holds 1 memories already"):
+    with pytest.raises(LedgerError, match="holds 1 memory already"):
         restore(file, url)
 
 

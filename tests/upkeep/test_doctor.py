@@ -56,14 +56,14 @@ def test_a_healthy_store_has_no_findings(healthy: MemoryStore) -> None:
         ("UPDATE memories SET successor_id = id WHERE NOT live", "without a successor"),
         ("UPDATE memories SET successor_id = 'mem_0' WHERE NOT live", "without a successor"),
         ("INSERT INTO links SELECT id, 'mem_f', 'related', '', 0.5 FROM memories WHERE NOT live",
-         "links lead to retired memories"),
+         "to retired memories"),
         ("UPDATE memories SET revision = 99", "newer than the newest commit"),
         ("UPDATE memories SET content = 'Mia walks.' WHERE live", "text was altered"),
         ("UPDATE memories SET content = 'm' || substr(content, 2) WHERE live", "text was altered"),
-        ("UPDATE vectors SET vector = zeroblob(length(vector))", "do not have length 1"),
+        ("UPDATE vectors SET vector = zeroblob(length(vector))", "of a length other than 1"),
         ("UPDATE vectors SET vector = zeroblob(8) WHERE rowid = 1", "different dimensions"),
-        ("DELETE FROM vectors", "texts have no vector"),
-        ("UPDATE decisions SET pending = 1", "questions are waiting for a model"),
+        ("DELETE FROM vectors", "without a vector"),
+        ("UPDATE decisions SET pending = 1", "for a model"),
     ],
 )  # fmt: skip
 def test_each_damage_is_named(healthy: MemoryStore, statement: str, finding: str) -> None:
