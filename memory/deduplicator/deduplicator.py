@@ -233,14 +233,10 @@ class MemoryDeduplicator:
         Rules decide inside the transaction that stores the memories. The model is asked outside. If
         another write comes first meanwhile, rules decide again.
         """
-        merges: dict[int, _Head] = {}
-        if any(one.named for one in new):
-            merges = await self._named_merges(new, calls)
-        memories = [one.memory for one in new]
-        prepared = await in_thread(self._store.prepare, memories, self._nearby)
+        merges = await self._named_merges(new, calls) if any(one.named for one in new) else {}
+        prepared = await in_thread(self._store.prepare, [one.memory for one in new], self._nearby)
         arrivals, outcomes = Arrivals() if len(new) > 1 else None, list[Outcome]()
-        ended = list[Succession]()
-        head = merges.get(0) or _Head()
+        ended, head = list[Succession](), merges.get(0) or _Head()
         while (start := len(outcomes)) < len(new):
             size = 1 if head.named or head.attempt > 1 else self._store.pace.size
             end = min([start + size, len(new), *(n for n in merges if n > start)])

@@ -421,10 +421,11 @@ def test_this_process_opens_no_folder_of_chroma_to_write_back_and_to_undo(
 
 @ON_DISK
 def test_new_files_in_their_folder_have_the_permissions_that_its_owner_gives(
-    cleaned: MemoryStore, theirs: Path, tmp_path: Path
+    cleaned: MemoryStore, theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unlike those of our own index, which nobody else may read."""
-    locks = set(Path(tempfile.gettempdir()).glob("memory-dedup-*.open"))
+    (locks := tmp_path / "locks").mkdir()  # those in the machine's folder are of earlier runs, too
+    monkeypatch.setattr(tempfile, "tempdir", str(locks))
     before = os.umask(0o027)
     try:
         with mem0(theirs).opened() as rows:
@@ -435,7 +436,7 @@ def test_new_files_in_their_folder_have_the_permissions_that_its_owner_gives(
             rows.collection.add(
                 ids=names, embeddings=vectors, documents=None, metadatas=[{"data": "x"}] * 3
             )
-            taken = set(Path(tempfile.gettempdir()).glob("memory-dedup-*.open")) - locks
+            taken = list(locks.glob("memory-dedup-*.open"))
             modes = {stat.S_IMODE(path.stat().st_mode) for path in taken}
     finally:
         os.umask(before)
