@@ -9,8 +9,8 @@ import inspect
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Set
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -83,35 +83,29 @@ def notes_in(folder: Path) -> Source:
 
 
 @contextmanager
-def objects_in(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects that the examples use; they share one store."""
+def objects_in(folder: Path, used: Set[str]) -> Iterator[dict[str, Any]]:
+    """Yield the objects that examples name, which share one store. `used`: the words of these."""
     config = memory.load_config(
         settings={"data_dir": str(folder / "data"), "llm_provider": "offline"},
     )
-    with asyncio.Runner() as runner, Memories(config=config) as memories:
-        model = build_model(config)
-        chat = memory.open_chat_memory(config, data_dir=str(folder / "chat"))
-        yield {
-            "config": config,
-            "notes": notes_in(folder),
-            "memories": memories,
-            "store": memories.store,
-            "chat": chat,
-            "model": model,
-            "deduplicator": build_deduplicator(memories.store, config, model),
-            "Path": Path,
-            "json": json,
-            "datetime": datetime,
-            "UTC": UTC,
-            "run": runner.run,
-        }
-        runner.run(chat.close())
-
-
-@pytest.fixture
-def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    with objects_in(tmp_path) as given:
-        monkeypatch.chdir(tmp_path)
+    given: dict[str, Any] = {
+        "config": config,
+        "model": build_model(config),
+        "Path": Path,
+        "json": json,
+    }
+    given |= {"datetime": datetime, "UTC": UTC}
+    with asyncio.Runner() as runner, ExitStack() as opened:
+        given["run"] = runner.run
+        if "notes" in used:
+            given["notes"] = notes_in(folder)
+        if used & {"memories", "store", "deduplicator", "config"}:
+            memories = opened.enter_context(Memories(config=config))
+            deduplicator = build_deduplicator(memories.store, config, given["model"])
+            given |= {"memories": memories, "store": memories.store, "deduplicator": deduplicator}
+        if "chat" in used:
+            given["chat"] = memory.open_chat_memory(config, data_dir=str(folder / "chat"))
+            opened.callback(lambda: runner.run(given["chat"].close()))
         yield given
 
 
@@ -124,14 +118,20 @@ def modules() -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules())
-def test_examples_run(name: str, objects: dict[str, Any]) -> None:
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     module = importlib.import_module(name)
-    given = {**names(*ROOMS), **vars(module), **objects}
-    for test in doctest.DocTestFinder(exclude_empty=True).find(module, globs=given):
-        for example in test.examples:
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    tests = doctest.DocTestFinder(exclude_empty=True).find(module)
+    examples = [example for test in tests for example in test.examples]
+    used = {word for example in examples for word in re.findall(r"\w+", example.source)}
+    with objects_in(tmp_path, used) as objects:
+        given = {**names(*ROOMS), **vars(module), **objects}
+        for example in examples:
             example.source = without_await(example.source)
-        runner.run(test)
+        for test in tests:
+            test.globs = given.copy()
+            runner.run(test)
     assert runner.failures == 0
 
 

@@ -96,7 +96,7 @@ def test_the_folder_of_the_orchestrator_counts_as_named(
 
 def test_what_gives_nothing_away_needs_no_approval(here: Path) -> None:
     shutil.copy(SHIPPED, here / "config.yaml")
-    load_config(None, {})
+    assert load_config(None, {}).memory.dedup_enabled
 
 
 def ended(folder: Path, *paths: Path) -> str:
