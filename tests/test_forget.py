@@ -323,7 +323,7 @@ def test_what_a_failure_in_between_leaves_the_next_call_erases_and_says_so(
         if len(done) == 3:
             raise LedgerError("the disk is full", "make room")
 
-    said = "40 memories of Mia are erased, others are not: the disk is full; make room; then"
+    said = "40 memories of Mia erased, others not: the disk is full; make room; then"
     monkeypatch.setattr("memory.ledger.attachments.Episodes.forget", failing)
     with pytest.raises(LedgerError, match=said):
         forget_user(large.ledger, large.index, "Mia", START, at_once=20)

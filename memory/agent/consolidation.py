@@ -5,18 +5,19 @@ Nothing is merged or deleted here; the agent decides about each proposal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 from memory.agent.memory_store import AgentMemory
-from memory.agent.schemas import MergeCandidate
+from memory.agent.schemas import MergeCandidate, MergeProposal
 from memory.models import Memory, Scope
 
 _SNIPPET = 100
 _DEFAULT_WINDOW = 1_000
+Propose = Callable[[Scope], Awaitable[str | None]]
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class ConsolidationStats:
     `replay_events` and `coactivation_updates` both count the pairs of memories whose link was added
     or became stronger. `link_updates` counts only the added links. `refreshed_memories` counts the
     memories that are in at least one of the pairs. `merge_candidates` are pairs of near-copies,
-    closest first.
+    closest first. `proposals`: groups that a model would merge; None without a model. `unread`: why
+    the model has not read all new memories.
     """
 
     replay_events: int
@@ -34,16 +36,24 @@ class ConsolidationStats:
     link_updates: int
     refreshed_memories: int
     merge_candidates: tuple[MergeCandidate, ...] = ()
+    proposals: tuple[MergeProposal, ...] | None = None
+    unread: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            **asdict(self),
-            "merge_candidates": [asdict(pair) for pair in self.merge_candidates],
-        }
+        stats = asdict(self) | {"merge_candidates": [asdict(one) for one in self.merge_candidates]}
+        if self.proposals is None:
+            del stats["proposals"], stats["unread"]
+        return stats
 
 
 class ConsolidationEngine:
-    """Links recent memories that are close in time, and proposes near-copies to merge."""
+    """Links recent memories that are close in time, and proposes near-copies to merge.
+
+    `propose`: has a model read the new memories of a scope; see `Proposer`.
+    """
+
+    def __init__(self, propose: Propose | None = None) -> None:
+        self._propose = propose
 
     async def run(
         self,
@@ -65,6 +75,9 @@ class ConsolidationEngine:
         `merge_threshold`. At least one of the two memories is recent. At most
         `max_merge_candidates` pairs of near-copies are returned, closest first.
 
+        If a model reads pages, it also reads those memories of the recent ones' scopes that it has
+        not read, and proposes groups to merge. A pair inside a proposed group is left out.
+
         The run also removes forgotten memories from episodes (groups of memories with a summary).
         """
         since = store.now() - timedelta(hours=window_hours)
@@ -73,6 +86,7 @@ class ConsolidationEngine:
         replayed = await store.replay(
             [(old.id, new.id) for old, new in _neighbours_in_time(recent)[:max_replay_events]]
         )
+        proposals, unread = await self._proposals(store, recent, max_merge_candidates)
         candidates = [
             MergeCandidate(
                 memory_a_id=pair.older.id,
@@ -83,14 +97,40 @@ class ConsolidationEngine:
             )
             for pair in alike
         ]
-        close = [candidate for candidate in candidates if candidate.distance < merge_threshold]
+        close = [
+            one
+            for one in candidates
+            if one.distance < merge_threshold
+            and not any(
+                {one.memory_a_id, one.memory_b_id} <= group.members.keys()
+                for group in proposals or ()
+            )
+        ]
         return ConsolidationStats(
             replay_events=len(replayed),
             coactivation_updates=len(replayed),
             link_updates=sum(replayed.values()),
             refreshed_memories=len({name for pair in replayed for name in pair}),
             merge_candidates=tuple(close[:max_merge_candidates]),
+            proposals=proposals,
+            unread=unread,
         )
+
+    async def _proposals(
+        self, store: AgentMemory, recent: Sequence[Memory], most: int
+    ) -> tuple[tuple[MergeProposal, ...] | None, str]:
+        """Return the groups that a model would merge, and why something is left unread.
+
+        The first value is None if no model reads pages, and none has proposed anything before.
+        """
+        unread = None
+        if self._propose is not None:
+            for scope in dict.fromkeys(map(store.scope_of, recent)):
+                unread = unread or await self._propose(scope)
+        found = await store.proposals()
+        if unread is None and not found:
+            return None, ""
+        return tuple(found[:most]), unread or ""
 
 
 def _neighbours_in_time(newest_first: Sequence[Memory]) -> list[tuple[Memory, Memory]]:

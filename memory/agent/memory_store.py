@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from memory import MemoryStore
 from memory.agent.saving import ONE_SCOPE, Saved, SaveRules, decide_merge, save
+from memory.agent.schemas import MergeProposal
 from memory.assembly import (
     NOBODY,
     Conflict,
@@ -91,6 +92,9 @@ class AgentMemory:
 
     def now(self) -> datetime:
         return self._store.now()
+
+    def scope_of(self, memory: Memory) -> Scope:
+        return self._store.scope_of(memory)
 
     # --- saving ---
 
@@ -232,6 +236,30 @@ class AgentMemory:
             if mine >= set(question.members)
         ]
         return questions + ([f"{counted(turns, 'turn')} of talk left to be read."] if turns else [])
+
+    @_threaded
+    def proposals(self) -> list[MergeProposal]:
+        """Return the merges that a model proposed and nobody has decided about, newest first.
+
+        A member that was merged meanwhile is shown as its successor. Proposals with members that
+        are not the agent's, or with fewer than two that are left, are not returned.
+        """
+        with self._store.ledger.reading() as reader:
+            pending = [
+                (record.reason, one)
+                for record in reversed(reader.decisions.pending())
+                for one in record.refused
+                if one.by == "the agent"
+            ]
+            alive = reader.memories.living_ids({name for _, one in pending for name in one.members})
+            rows = reader.memories.rows(sorted(set(alive.values())))
+        mine = {name: row.memory.content for name, row in rows.items() if self._is_own(row.memory)}
+        found = []
+        for reason, one in pending:
+            ids = dict.fromkeys(alive[name] for name in one.members if name in alive)
+            if len(ids) > 1 and mine.keys() >= ids.keys():
+                found.append(MergeProposal({name: mine[name] for name in ids}, one.text, reason))
+        return found
 
     @_threaded
     def recent_near_copies(

@@ -37,6 +37,10 @@ MERGE_ADVICE = (
     "Review each pair with recall. If one is redundant, use forget to remove it.\n"
     "If both have value, consider which perspective to keep."
 )
+PROPOSAL_ADVICE = (
+    "Take one with merge_memories: merged_content is the text, once for each memory that goes. "
+    "What you leave stays as it is."
+)
 _WHOLE = 2_000
 QUOTE = 120
 RELATED_QUOTE = 70
@@ -180,8 +184,16 @@ def consolidated(stats: Consolidated) -> str:
         f"updated {stats.coactivation_updates} co-activations, "
         f"created {stats.link_updates} links, refreshed {stats.refreshed_memories} memories."
     ]
+    if stats.proposals:
+        lines.append(f"\nA model proposes {len(stats.proposals)} merge(s):")
+        for one in stats.proposals:
+            lines += [f"- {name}: {one_line(content)}" for name, content in one.members.items()]
+            lines += [f"  Text: {one_line(one.text)}", f"  Reason: {one_line(one.reason)}"]
+        lines.append(PROPOSAL_ADVICE)
+    if stats.unread:
+        lines.append(f"\nNot all was read: {one_line(stats.unread)}")
     if not stats.merge_candidates:
-        return lines[0]
+        return "\n".join(lines)
     lines.append(f"\nFound {len(stats.merge_candidates)} near-duplicate pair(s):")
     for pair in stats.merge_candidates:
         lines += [

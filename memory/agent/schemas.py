@@ -213,12 +213,24 @@ class MergeCandidate:
     snippet_b: str
 
 
+@dataclass(frozen=True)
+class MergeProposal:
+    """A group of memories that a model would merge, with its text for all of them, and why."""
+
+    members: dict[str, str]
+    text: str
+    reason: str
+
+
 class Consolidated(BaseModel):
     replay_events: int
     coactivation_updates: int
     link_updates: int
     refreshed_memories: int
     merge_candidates: list[MergeCandidate]
+    proposals: list[MergeProposal] = []
+    unread: str = ""
+    """Why a model has not read all new memories; "" if it has, or if there is none."""
 
 
 class Forgot(BaseModel):

@@ -15,7 +15,7 @@ import os
 import stat
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +60,8 @@ class Opened(NamedTuple):
     tools_of: Callable[[str | None], AgentTools]
     """Returns the tools for a user; the user is None if the server uses no tokens."""
     close: Callable[[], None]
+    release: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Closes the model's connections, in the loop in which the tools were called."""
 
 
 class AgentServer:
@@ -91,6 +93,10 @@ class AgentServer:
         if self._under_way:
             await asyncio.wait([asyncio.wrap_future(self._opening)], timeout=_OPENING_S)
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
+        if self._opening.done() and not self._opening.exception():
+            release = self._opening.result().release
+            if release is not None:
+                await release()
 
     def over_http(self, address: runtime.Address, hosts: Sequence[str]) -> Any:
         """Return an ASGI application that serves the tools at `/mcp`, without sessions.

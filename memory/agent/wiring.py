@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memory import Config, MemoryStore
-from memory.agent.consolidation import ConsolidationEngine
+from memory.agent.consolidation import ConsolidationEngine, Propose
 from memory.agent.memory_store import AgentMemory, OnSaved
 from memory.agent.tools import AgentTools
 from memory.agent.workspace_sync import WorkspaceMemorySync
@@ -17,11 +17,16 @@ _WORKSPACE = "workspace"
 
 
 def build_tools(
-    store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
+    store: MemoryStore,
+    config: Config,
+    observers: Sequence[OnSaved] = (),
+    *,
+    propose: Propose | None = None,
 ) -> AgentTools:
     """Build the tools with which an agent uses its memories.
 
-    `observers`: functions that are called with each memory that the agent saves.
+    `observers`: functions that are called with each memory that the agent saves. `propose`: a
+    `Proposer`, so that `consolidate` shows the merges that a model proposes.
 
     Raises: InputError if `agent.user` is set, but `memory.dedup_scope` does not contain `user`.
     """
@@ -35,7 +40,7 @@ def build_tools(
             observers=observers,
             rules=config.memory.rules,
         ),
-        ConsolidationEngine(),
+        ConsolidationEngine(propose),
         build_workspace(config),
         near=config.memory.rules.lower,
         quiet=settings.quiet_scaffolds,

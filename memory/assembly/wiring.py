@@ -16,8 +16,9 @@ from typing import Any
 from memory import deduplicator, extractor, ledger, offline, store, upkeep
 from memory.assembly.stores import build_model, guarded, open_store
 from memory.config import Config, load_config
-from memory.errors import InputError, installed
-from memory.models import PERSON, Embedder, LanguageModel
+from memory.errors import ConfigError, InputError, installed
+from memory.models import PERSON, Embedder, LanguageModel, Scope
+from memory.runtime import OfEachLoop
 from memory.store import Asker
 
 _DASK_S = 10
@@ -127,6 +128,49 @@ def build_extractor(
         concurrency=config.llm.concurrency,
         budget_s=config.llm.budget_s,
     )
+
+
+class Proposer:
+    """Has a model read the new memories of a scope; records the merges that it proposes.
+
+    Nothing is merged. Model and deduplicator are built at the first call. `model`: a model of your
+    own; None means the configured one.
+
+    >>> proposer = Proposer(store, config)
+    >>> print(await proposer(Scope.of_user("Mia")))  # the offline model reads no pages
+    None
+    """
+
+    def __init__(
+        self, store: store.MemoryStore, config: Config, model: LanguageModel | None = None
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._own = model
+        self._built: OfEachLoop[tuple[LanguageModel, deduplicator.MemoryDeduplicator]] = (
+            OfEachLoop()
+        )
+
+    async def __call__(self, scope: Scope) -> str | None:
+        """Return why something is left unread, "" if nothing is, None if no model reads pages."""
+        if not self._config.memory.background_pages:
+            return None
+        try:
+            _, deduplicator = await self._built.made_in_thread(self._build)
+        except ConfigError as exc:
+            return str(exc)
+        if not deduplicator.reads_pages:
+            return None
+        return await extractor.propose(self._store, deduplicator, scope)
+
+    async def aclose(self) -> None:
+        """Close the model's connections; call it in the loop of the calls."""
+        for model, _ in self._built.values():
+            await model.aclose()
+
+    def _build(self) -> tuple[LanguageModel, deduplicator.MemoryDeduplicator]:
+        model = build_model(self._config, self._own)
+        return model, build_deduplicator(self._store, self._config, model)
 
 
 def open_chat_memory(

@@ -163,10 +163,12 @@ def _opened(store: MemoryStore, config: config.Config, tokens: agent.Tokens | No
     except InputError as exc:
         err().print(f"warning: {exc}; until then memories are stored without their entries")
     agent.keep_workspace(config, store.ledger)
+    propose = assembly.Proposer(store, config)
     if tokens is None:
-        shared = agent.build_tools(store, config)
-        return agent.Opened(lambda _user: shared, store.close)
+        shared = agent.build_tools(store, config, propose=propose)
+        return agent.Opened(lambda _user: shared, store.close, propose.aclose)
     own: dict[str | None, agent.AgentTools] = {
-        user: agent.build_tools(store, _with_agent(config, {"user": user})) for user in tokens.users
+        user: agent.build_tools(store, _with_agent(config, {"user": user}), propose=propose)
+        for user in tokens.users
     }
-    return agent.Opened(own.__getitem__, store.close)
+    return agent.Opened(own.__getitem__, store.close, propose.aclose)

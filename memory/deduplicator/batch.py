@@ -79,6 +79,7 @@ class Batch:
 
     `scope`: only the memories of this scope are deduplicated, and missing vectors are not made. Of
     what the model has not read, only the 48 texts that came last are put on pages.
+    `proposes`: pages are read, but no memory is changed; see `MemoryDeduplicator.read_scope`.
     Create a new instance for each run. An instance belongs to one event loop.
     """
 
@@ -90,9 +91,12 @@ class Batch:
         settings: BatchSettings,
         calls: CallBudget,
         scope: Scope | None = None,
+        *,
+        proposes: bool = False,
     ) -> None:
         self._store = store
         self._scope = scope
+        self._proposes = proposes
         self._asker = asker
         self._judging = judging
         self._ended: list[Succession] = []
@@ -166,7 +170,7 @@ class Batch:
         with telemetry.span("batch") as span:
             if self._scope is None:
                 await in_thread(self._store.embeddings.make_missing)
-            reopened = await in_thread(self._reopened)
+            reopened = [] if self._proposes else await in_thread(self._reopened)
             again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
             plan = await self._plan(again=again)
             members = {name for record in reopened for name in record.members}
@@ -203,7 +207,8 @@ class Batch:
     async def _rounds(self, account: Account, plan: RoundPlan, again: AskedAgain) -> RoundPlan:
         """Do what each plan has to do, until nothing is left; return the last plan."""
         while True:
-            if todo := account.undecided(plan):
+            todo = account.undecided(plan)
+            if todo and not self._proposes:
                 await self._settle_all(todo, account)
             elif pages := account.unread(plan):
                 await self._read_all(pages, account)
@@ -433,6 +438,7 @@ class Batch:
             apply=apply,
             record=record,
             arrival=arrival,
+            proposes=self._proposes,
             told=self._told,
         )
 

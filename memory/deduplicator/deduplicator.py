@@ -406,8 +406,13 @@ class MemoryDeduplicator:
         """
         return self._config.dedup_enabled and self._page_rules(self._asker) is not None
 
-    async def read_scope(self, scope: Scope) -> DeduplicationReport | None:
+    async def read_scope(
+        self, scope: Scope, *, proposes: bool = False
+    ) -> DeduplicationReport | None:
         """Do what `deduplicate_all` does, but for the memories of one scope; return a report.
+
+        `proposes`: change no memory. A group that the model would merge is recorded as pending,
+        with its text, for an agent or a person to decide.
 
         Of what the model has not read, only the newest 48 texts are put on pages, each with its
         nearest ones: the rest is for `deduplicate_all`, whose cost the user knows in advance.
@@ -419,7 +424,7 @@ class MemoryDeduplicator:
         private = ("is_private", True) in scope.values and not self._config.read_private
         if private or not self._hourly.left or not self.reads_pages:
             return None
-        return await self._batch(self._asker, None, scope=scope).run(None)
+        return await self._batch(self._asker, None, scope=scope, proposes=proposes).run(None)
 
     def forecast(self) -> Usage:
         """Estimate what `deduplicate_all` would cost, without making its plan.
@@ -511,6 +516,8 @@ class MemoryDeduplicator:
         max_calls: int | None,
         on_compared: Progress | None = None,
         scope: Scope | None = None,
+        *,
+        proposes: bool = False,
     ) -> Batch:
         pages = self._page_rules(asker)
         if pages is not None and scope is not None:
@@ -520,7 +527,7 @@ class MemoryDeduplicator:
         )
         settings = replace(self._settings, plan=plan)
         calls = self._calls(max_calls) if scope is None else self._hourly
-        return Batch(self._store, asker, self._judging, settings, calls, scope)
+        return Batch(self._store, asker, self._judging, settings, calls, scope, proposes=proposes)
 
     def _calls(self, max_calls: int | None) -> CallBudget:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)

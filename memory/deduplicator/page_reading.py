@@ -15,7 +15,17 @@ from memory.deduplicator.judging import Judging, left_open, log_merges, merge_te
 from memory.deduplicator.run_progress import RunProgress
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.ledger import Snapshot
-from memory.models import MOST_READ, Decision, Judge, Memory, Question, Scope, Succession, Usage
+from memory.models import (
+    MOST_READ,
+    Action,
+    Decision,
+    Judge,
+    Memory,
+    Question,
+    Scope,
+    Succession,
+    Usage,
+)
 from memory.providers import Asking, Budget, CallBudget
 from memory.runtime import in_thread_if_long
 
@@ -102,6 +112,8 @@ class ScopeReading:
     stated. It returns None if another write came first. `record` takes the keys (hashes) of texts,
     and writes to the ledger that the model has read these texts.
 
+    `proposes`: whether what would be merged is left pending, with its text, for an agent.
+
     `arrival`: the position of each memory, by id, if all memories are sorted oldest first. A merged
     memory has the position of its newest original. `left`: the number of pages left unread.
     `told`: counts what is done.
@@ -118,6 +130,7 @@ class ScopeReading:
     apply: Callable[[Decision], Awaitable[Memory | None]]
     record: Callable[[set[str]], Awaitable[None]]
     arrival: Mapping[str, int]
+    proposes: bool = False
     told: RunProgress = field(default_factory=RunProgress)
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
@@ -347,6 +360,8 @@ class ScopeReading:
             merge_texts(part.merge), self.judging.join, part, self.similarity(group.members)
         )
         decision, page.usage = replace(decision, usage=page.usage), Usage()
+        if self.proposes and decision.survivors:
+            decision = _proposed(decision, part)
         living = await self.apply(decision)
         if living is None and not part.is_final:
             self._unread |= await _keys_of(group.members)
@@ -358,7 +373,7 @@ class ScopeReading:
     async def _supersede(self, pages: Sequence[_Page]) -> None:
         """Supersede what the model named as ended, in the state that the pages' merges left."""
         ended = [one for page in pages for one in page.ended]
-        if not ended:
+        if not ended or self.proposes:
             return
         try:
             decisions = await self._within_limits(
@@ -391,6 +406,20 @@ class ScopeReading:
         self._planned.subtract(keys)
         read = {key for key in keys if self._planned[key] <= 0} | self._made
         await self.record(read - self._unread)
+
+
+def _proposed(decision: Decision, part: Part) -> Decision:
+    """Return a decision that keeps all members, and records the text that was to replace them."""
+    text = part.refusal.model_copy(update={"by": "the agent", "why": "it was only proposed"})
+    return replace(
+        decision,
+        action=Action.KEEP_BOTH,
+        survivors=(),
+        pending=True,
+        model=None,  # it has answered, so no failure is counted
+        verified=None,
+        refused=(text,),
+    )
 
 
 def _calls_for(pages: int) -> int:

@@ -173,8 +173,7 @@ class BackgroundPages:
 
     async def _read_pages(self, scope: Scope, written: _Written) -> None:
         before = written.unread
-        async with leased(self._store.ledger, f"pages of {scope.key}") as lease:
-            report = None if lease is None else await self._deduplicator.read_scope(scope)
+        report = await _read_alone(self._store, self._deduplicator, scope)
         if report is None or report.pages_left or report.failure:
             self._rest(written)
             return
@@ -187,3 +186,27 @@ class BackgroundPages:
         """Let a scope rest: no call is left, the model failed, or another process reads it."""
         written.not_before_s = asyncio.get_running_loop().time() + written.pause_s
         written.pause_s = min(2 * written.pause_s, _LONGEST_PAUSE_S)
+
+
+async def _read_alone(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, scope: Scope, *, proposes: bool = False
+) -> DeduplicationReport | None:
+    """Call `read_scope`; return None if another process reads the scope now."""
+    async with leased(store.ledger, f"pages of {scope.key}") as lease:
+        if lease is None:
+            return None
+        return await deduplicator.read_scope(scope, proposes=proposes)
+
+
+async def propose(store: MemoryStore, deduplicator: MemoryDeduplicator, scope: Scope) -> str:
+    """Have a model read what it has not read of a scope, and record what it would merge.
+
+    Nothing is merged. Return why a page is left unread; "" if none is.
+    """
+    try:
+        report = await _read_alone(store, deduplicator, scope, proposes=True)
+    except MemoryPipelineError as exc:
+        return str(exc)
+    if report is None or not report.pages_left:
+        return ""
+    return report.failure or "no call is left in this hour"

@@ -123,7 +123,8 @@ class Price(Frozen):
         return (self.input * usage.input_tokens + self.output * usage.output_tokens) / 1e6
 
 
-Refuser = Literal["the program", "a second reading", "the model", "a person"]
+Refuser = Literal["the program", "a second reading", "the model", "a person", "the agent"]
+"""Who did not take a merged text; the agent: it was only proposed to it."""
 
 
 class Refusal(Frozen):

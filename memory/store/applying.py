@@ -106,7 +106,8 @@ class Applier:
         if decision.pending and decision.model and decision.model != PERSON:
             self._count_failure(writer, decision, decision.model)
         [number] = writer.decisions.record([(decision, before)], self._clock(), run)
-        if not decision.pending and (arrival is None or len(names) > 1):
+        settles = not decision.pending or any(one.by == "the agent" for one in decision.refused)
+        if settles and (arrival is None or len(names) > 1):
             writer.decisions.close_about(names, number)
         ends = {name: one.memory.id for one in survivors for name in one.stands_for}
         newest = decision.members[-1] if arrival is None else arrival.memory

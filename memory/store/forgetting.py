@@ -171,9 +171,7 @@ def forget_user(
         while (erased := _forget_some_of(ledger, user, at, at_once)) is not None:
             count += erased
     except LedgerError as exc:
-        problem = (
-            f"of {user}, {counted(count, 'memory')} could be erased, others not: {exc.problem}"
-        )
+        problem = f"{counted(count, 'memory')} of {user} erased, others not: {exc.problem}"
         remedy = f"{exc.remedy}; then forget the user again" if exc.remedy else "forget them again"
         raise LedgerError(problem, remedy) from exc
     aside = tuple(ledger.set_aside_files())

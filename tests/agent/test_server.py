@@ -27,6 +27,8 @@ from memory.store import MemoryStore
 from tests import commands
 from tests.agent.driving import PLACED, ROOT, Agent, Wire, agent, environment, text_of
 from tests.agent.placed_server import RoomyEmbedder
+from tests.openai_server import Asked, OpenAIServer
+from tests.readings import memories_shown
 
 OLD_NEWS = "今日の会話は楽しかった。Masterから多くのことを学んだ。"
 NEWS = "今日の会話は楽しかった。Masterとの対話は学びが多い。"
@@ -838,3 +840,32 @@ def test_the_same_sentence_twice_is_blocked_offline(tmp_path: Path) -> None:
         f"Existing (id: {first}, just now): {sentence}\nSimilarity: 1.00\n"
     )
     assert "Differs:" not in text_of(again)
+
+
+def test_consolidate_shows_what_a_model_would_merge_and_the_agent_decides(tmp_path: Path) -> None:
+    boats = ["Edda owns a red boat.", "The boat of Edda needs a new mast."]
+    merged = "Edda owns a red boat, which needs a new mast."
+
+    def about_the_boat(asked: Asked) -> str:
+        found = [number for number, text in memories_shown(asked.data) if "boat" in text]
+        group = {"members": found, "text": merged, "reason": "which boat Edda owns"}
+        return json.dumps({"groups": [group] if len(found) > 1 else [], "updates": []})
+
+    with OpenAIServer(about_the_boat).running() as server:
+        llm = {"provider": "openai", "model": "house-8b", "base_url": server.url}
+        (tmp_path / "config.yaml").write_text(json.dumps({"llm": llm}), encoding="utf-8")
+        with agent(tmp_path, ["-m", "memory", "--config", "config.yaml", "serve"]) as mine:
+            ids = [mine.remember(text) for text in [*boats, "Edda sings in a choir in Ghent."]]
+            said = mine.says("consolidate")
+            asked = len(server.asked)
+            again = mine.data("consolidate")
+            assert len(server.asked) == asked  # what was read is not asked about again
+            shown = mine.data("recall", context="Edda's boat", n_results=10)["memories"]
+            assert {one["content"] for one in shown} >= set(boats)  # nothing is merged yet
+            taken = mine.says(
+                "merge_memories", keep_id=ids[0], remove_id=ids[1], merged_content=merged
+            )
+            left = mine.data("consolidate")
+    assert all(words in said for words in [*boats, merged, "which boat Edda owns", *ids[:2]])
+    assert [one["text"] for one in again["proposals"]] == [merged]
+    assert left["proposals"] == [], taken
