@@ -347,8 +347,8 @@ def _say_differences(plan: interchange.WriteBackPlan) -> None:
     if apart:
         options = " ".join(f"--across {name}" for name in apart)
         err().print(
-            f"own text kept: {counted(len(plan.staying), 'row')}, unlike the row that would "
-            f"stand for all in {_counted(apart)}; {options} lets it"
+            f"own text kept by {counted(len(plan.staying), 'row')}: different from the row that "
+            f"stands for the text in {_counted(apart)}; {options} lets one row stand for all"
         )
 
 

@@ -590,8 +590,8 @@ def test_a_write_back_that_was_cut_off_is_finished_by_the_same_command(
             assert say(back).exit_code == 130
         assert collection.count() == 141
         done = " ".join(say(back).output.split())
-        assert "own text kept: 1 row" in done
-        assert "differ from the row that stands for them in run_id (1); --across run_id" in done
+        assert "own text kept by 1 row: different from the row that stands" in done
+        assert "for the text in run_id (1); --across run_id lets one row stand for all" in done
         assert "20 deleted" in done
         assert collection.count() == 121
         assert "nothing to write back" in say(back).output
