@@ -168,9 +168,9 @@ def decide_merge(
 ) -> Decision:
     """Return the decision that retires `remove` in favour of `keep`. Nothing is changed yet.
 
-    `keep` takes over the links and tags of `remove`, and gets the higher importance and intensity
-    of the two. If `content` is given, it becomes the text of `keep`, and the former text becomes a
-    retired memory.
+    `keep` takes over what every memory that stays takes over (see `inherit`), but keeps its
+    category, emotion and time. If `content` is given, it becomes the text of `keep`, and the former
+    text becomes a retired memory.
 
     Raises: InputError if the scopes differ or `content` is not valid.
     """
@@ -181,18 +181,17 @@ def decide_merge(
         survivor = Survivor(keep)
     retired = (remove.id, *survivor.stands_for)
     synthesised = retired if survivor.version is not None else ()
-    merged = survivor.memory.model_copy(
+    members = oldest_first(keep, remove)
+    merged = inherit(survivor.memory, members).model_copy(
         update={
-            "tags": tuple(dict.fromkeys((*keep.tags, *remove.tags))),
-            "importance": max(keep.importance, remove.importance),
-            "intensity": max(keep.intensity, remove.intensity),
+            **{name: getattr(keep, name) for name in ("category", "emotion", "timestamp")},
             "merged_from": (*keep.merged_from, *synthesised),
         }
     )
     return Decision(
         Action.MERGE,
         "merged by the agent",
-        oldest_first(keep, remove),
+        members,
         (replace(survivor, memory=merged, stands_for=retired),),
         condition=condition,
     )

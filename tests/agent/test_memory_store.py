@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -347,6 +348,16 @@ def test_a_merge_keeps_time_and_category_and_takes_links_tags_and_importance(
     assert [(link.target_id, link.link_type) for link in kept.linked_ids] == [
         (friend.id, "leads_to")
     ]
+
+
+def test_a_merge_lasts_as_long_as_the_memory_that_lasts_longer(
+    agent: AgentMemory, store: MemoryStore
+) -> None:
+    soon = store.now() + timedelta(days=1)
+    keep = store.add(store.new_memory("keep").model_copy(update={"expires_at": soon}))
+    remove = save(agent, "remove")
+    kept = run(agent.merge(keep.id, remove.id))
+    assert kept.expires_at is None
 
 
 @pytest.mark.parametrize("text", [None, "both in one"])
