@@ -120,7 +120,8 @@ def recall(
     """Show the memories that match a query best, with scores."""
     with assembly.read_store(context.obj) as store:
         warn_of_missing_vectors(store)
-        whose: dict[str, Any] = {"user": user} if user else {"everyone": True, "private": True}
+        everybody = {"everyone": True, "private": True}
+        whose: dict[str, Any] = everybody if user is None else {"user": user}
         if as_of is not None:
             if as_of.time() == time():  # a day
                 as_of += timedelta(days=1, microseconds=-1)

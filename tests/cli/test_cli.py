@@ -155,6 +155,8 @@ def test_one_memory_is_remembered_listed_and_recalled(run: Run) -> None:
     [found] = json.loads(run("memory-dedup", "recall", "who rows?", "--json").stdout)
     assert listed["content"] == found["content"] == "mia rows"
     assert "mia rows" in run("memory-dedup", "list", "--user", "Mia").stdout
+    nobody = run("memory-dedup", "recall", "who rows?", "--user", " ", ok=False)
+    assert failed(nobody) == "error: user: user is empty; give a name", "not everybody's"
     assert "there is Mia" in run("memory-dedup", "list", "--user", "mia").stderr
     *_, decision = json.loads(run("memory-dedup", "history", "--json").stdout)
     assert sorted(decision["texts"].values()) == ["Mia rows.", "mia rows"]
