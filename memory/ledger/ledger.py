@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -30,7 +30,7 @@ from memory.ledger.links import Links
 from memory.ledger.memories import Memories, Superseded
 from memory.ledger.postgresql import PostgresDatabase
 from memory.ledger.records import NOTHING_BEFORE, Counts
-from memory.ledger.statements import Prepared, Transaction
+from memory.ledger.statements import Prepared, Transaction, by_time
 from memory.ledger.terms import Terms, terms_of
 from memory.ledger.turns import Leases, Turns
 from memory.ledger.vectors import Followers, TextVectors
@@ -342,13 +342,18 @@ class Reader:
         rows = self._connection.execute(sa.select(t.meta.c.key, t.meta.c.value).where(begins))
         return {row.key: row.value for row in rows}
 
-    def counts(self) -> Counts:
+    def counts(self, now: datetime | None = None) -> Counts:
+        """Return the numbers of rows; what expired by `now` counts as retired already."""
         count = sa.func.count()
-        live = sa.select(t.memories.c.user, count).where(t.memories.c.live)
-        users = live.group_by(t.memories.c.user).order_by(count.desc())
-        by_user = self.transaction.counted(users)
+        live: sa.ColumnElement[bool] = t.memories.c.live
+        if now is not None:
+            ends = t.memories.c.expires_at
+            lasting = by_time(ends) > now.astimezone(UTC).isoformat()
+            live = sa.and_(live, sa.or_(ends.is_(None), lasting))
+        users = sa.select(t.memories.c.user, count).where(live)
+        by_user = self.transaction.counted(users.group_by(t.memories.c.user).order_by(count.desc()))
         actions = sa.select(t.decisions.c.action, count).group_by(t.decisions.c.action)
-        retired = sa.and_(sa.not_(t.memories.c.live), t.memories.c.text_key != t.FORGOTTEN_KEY)
+        retired = sa.and_(sa.not_(live), t.memories.c.text_key != t.FORGOTTEN_KEY)
         return Counts(
             live=sum(by_user.values()),
             retired=self.transaction.count(t.memories, retired),

@@ -195,7 +195,7 @@ class MemoryStore:
         True
         """
         with self.ledger.reading() as reader:
-            return reader.counts()
+            return reader.counts(self.clock())
 
     def history(self, memory_id: str | None = None) -> list[DecisionRecord]:
         """Return the decisions about a memory, oldest first.

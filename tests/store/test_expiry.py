@@ -57,6 +57,8 @@ def test_it_is_hidden_from_that_moment_and_nobodys_neighbour(
     first = written(store, GUEST, expires_at=SOON).memory
     assert [one.memory.id for one in store.search("code", user="Ada")] == [first.id]
     clock.now = SOON
+    counts = store.counts()
+    assert (counts.live, counts.retired, counts.users) == (0, 1, {})
     assert live(store) == {}
     assert store.search("code", user="Ada") == []
     assert store.get(first.id) is None
