@@ -1,8 +1,8 @@
 """The step that upgrades a ledger of the previous schema, on SQLite and PostgreSQL.
 
-The step uses nothing from `tables`, which changes later. A process that still runs the previous
-version fails at its next write after the step, because it checks the schema's version before each
-write.
+The step changes tables by statements of its own, but makes keys, times and search terms by the
+present rules, which may change later. A process that still runs the previous version fails at its
+next write after the step, because it checks the schema's version before each write.
 """
 
 from __future__ import annotations
