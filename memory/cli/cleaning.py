@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 _GROUPS_SHOWN = 50
 _USERS_SHOWN, _EXAMPLES = 10, 3
-_JOINED = frozenset({models.Action.MERGE.value, models.Action.REPLACE.value})
 _INSIST = 'to apply it anyway, insist in the report or write "insist": true in this line'
 
 
@@ -343,10 +342,11 @@ def _run_batch(
 
 def summary(report: models.DeduplicationReport) -> RenderableType:
     """Return what a run did for each user, three examples, and what to type next."""
-    by_user = Counter(group.user for group in report.groups if group.action in _JOINED)
+    joined = {models.Action.MERGE.value, models.Action.REPLACE.value}
+    by_user = Counter(group.user for group in report.groups if group.action in joined)
     users = [f"{user or 'no user'} {n:,}" for user, n in by_user.most_common(_USERS_SHOWN)]
     more = len(by_user) - len(users)
-    examples = [group for group in report.groups if group.action in _JOINED and group.made]
+    examples = [group for group in report.groups if group.action in joined and group.made]
     shown = sorted(examples, key=lambda group: -len(group.members))[:_EXAMPLES]
     rows = [("joined for", ", ".join(users) + (f" and {more:,} more users" if more else ""))]
     for group in shown:

@@ -146,6 +146,19 @@ def test_search_and_stats_say_what_there_is(run: Run, tmp_path: Path) -> None:
     assert run("memory-dedup", "stats").stdout == run("memory-dedup", "store", "stats").stdout
 
 
+@pytest.mark.parametrize("module", ["memory", "orchestrator"])
+def test_help_loads_no_heavy_library(module: str) -> None:
+    code = (
+        "import contextlib, runpy, sys; sys.argv = ['x', '--help']\n"
+        f"with contextlib.suppress(SystemExit): runpy.run_module({module!r}, run_name='__main__')\n"
+        "print({'numpy', 'sqlalchemy', 'chromadb', 'mcp', 'google.genai'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
 def test_one_memory_is_remembered_listed_and_recalled(run: Run) -> None:
     said = run("memory-dedup", "remember", "Mia rows.", "--user", "Mia").stdout
     assert said.startswith("add: nothing similar\nmem_")
