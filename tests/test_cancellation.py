@@ -171,7 +171,7 @@ def test_cancelled_at_any_moment_each_memory_is_written_wholly_or_not_at_all_and
     draw = random.Random(seed)
     told = [make_memory(text, user=f"user {n}") for n in range(6) for text in (CAT, TABBY)]
     deduplicator = MemoryDeduplicator(store, ScriptedModel(*[MERGED] * 12))
-    stopped = []
+    stopped: list[bool] = []
 
     async def one(new: Memory) -> None:
         task = asyncio.create_task(deduplicator.check_and_merge(new))
