@@ -181,8 +181,9 @@ def replace_covered(
 
     Members that cover more members are chosen first to stay; at equal numbers, newer members are
     chosen first. A member that stays takes over the tags and other fields of the members that it
-    replaces; see `inherit`. A member that expires earlier than another one covers it only if their
-    texts are equal; the latest expiry then stays.
+    replaces; see `inherit`. Of equal texts, the newest member shows the best written one. A member
+    that expires earlier than another one covers it only if their texts are equal; the latest expiry
+    then stays.
     """
     position = {member.id: n for n, member in enumerate(members)}
     copies = {same[0].id: same for same in _copies(members[::-1], rules)}
@@ -195,9 +196,11 @@ def replace_covered(
             continue
         covered = [other for other in newest_first if other.id in takes[member.id] - gone]
         gone |= {member.id, *takes[member.id]}
-        group = [same for one in (member, *covered) for same in copies[one.id]]
-        if len(group) > 1:
-            survivors.append(survivor_of(member, sorted(group, key=lambda one: position[one.id])))
+        ids = {same.id for one in (member, *covered) for same in copies[one.id]}
+        if len(ids) > 1:
+            best = max((one.content for one in copies[member.id]), key=_quality)
+            shown = member.model_copy(update={"content": best})
+            survivors.append(survivor_of(shown, [one for one in members if one.id in ids]))
             newer = all(position[member.id] > position[other.id] for other in covered)
             reasons.append(_replace_reason(covered, newer, rules))
             lowest = min([lowest, *(similarity(member, other) for other in covered)])
@@ -205,6 +208,12 @@ def replace_covered(
         return None
     reason = "; ".join(dict.fromkeys(reasons))
     return Decision(Action.REPLACE, reason, tuple(members), tuple(survivors), similarity=lowest)
+
+
+def _quality(text: str) -> tuple[bool, bool, int, bool]:
+    """Return how well a text is written, to compare it with one of the same `identity`."""
+    capitals = sum(map(str.isupper, text))
+    return not text.isupper(), "  " not in text, capitals, not text[-1].isalnum()
 
 
 def _copies(members: Sequence[Memory], rules: Rules) -> list[list[Memory]]:
