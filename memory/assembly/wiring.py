@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory import deduplicator, extractor, ledger, offline, store, upkeep
+from memory import deduplicator, extractor, ledger, providers, store, upkeep
 from memory.assembly.stores import build_model, guarded, open_store
 from memory.config import Config, load_config
 from memory.errors import ConfigError, InputError, installed
-from memory.models import PERSON, Embedder, LanguageModel, Scope
+from memory.models import PERSON, Embedder, LanguageModel, Scope, checked
 from memory.runtime import OfEachLoop
 from memory.store import Asker
 
@@ -86,7 +86,7 @@ def build_review(
     """
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)
-    judges = [offline.OfflineModel(), model]
+    judges = [providers.OfflineModel(), model]
     return upkeep.Review(
         store,
         rules,
@@ -173,6 +173,7 @@ class Proposer:
         return model, build_deduplicator(self._store, self._config, model)
 
 
+@checked
 def open_chat_memory(
     config: Config | Path | None = None,
     *,
