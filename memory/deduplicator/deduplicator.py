@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from memory.config import PLAIN_THRESHOLDS, LLMConfig, MemoryConfig
 from memory.decide import (
     MOST_ASKED,
+    OnEvent,
     Order,
     PageRules,
     PlanSettings,
@@ -21,7 +22,6 @@ from memory.decide import (
 from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.deduplicator.distributed import DistributedExecutor
 from memory.deduplicator.judging import Judging, NamedMerge, log_merges
-from memory.deduplicator.run_progress import OnEvent
 from memory.ledger import Lease
 from memory.models import (
     COMPARED,

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TypeVar
 
-from memory.decide import Apart, PagePlan, Part, connected, objection, successions
+from memory.decide import Apart, PagePlan, Part, RunProgress, connected, objection, successions
 from memory.deduplicator.judging import Judging, left_open, log_merges, merge_texts
-from memory.deduplicator.run_progress import RunProgress
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.ledger import Snapshot
 from memory.models import (

@@ -67,10 +67,9 @@ from memory.search import (
 )
 from memory.store import undoing
 from memory.store.applying import Applier, Conflict
-from memory.store.asking import NOBODY, Asker, kept_apart
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
-from memory.store.nearby import Arrivals, Nearby, NewMemory
+from memory.store.nearby import NOBODY, Arrivals, Asker, Nearby, NewMemory, kept_apart
 from memory.text import clean, text_key, text_of, wordings
 
 T = TypeVar("T")

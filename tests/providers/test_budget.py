@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from memory.errors import ModelUnavailable
-from memory.providers.budget import Budget, CallBudget
+from memory.providers.asking import Budget, CallBudget
 
 
 class HandClock:

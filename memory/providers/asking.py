@@ -1,4 +1,4 @@
-"""Wrappers for a language model (with a circuit breaker) and for an embedder of your own.
+"""Ask a language model: limits on seconds and calls, a circuit breaker, and what asking costs.
 
 A closed circuit breaker forwards every question to the model. It opens after some failed questions
 in a row, and then refuses questions for a pause. After the pause, one question is tried. If the
@@ -13,22 +13,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TypeVar
+from contextvars import ContextVar
+from typing import ParamSpec, TypeVar
 
 from memory.errors import (
+    CallsSpent,
     ConfigError,
     EmbeddingError,
     MemoryPipelineError,
     ModelAnswerError,
     ModelError,
     ModelNotAsked,
+    ModelTooSlow,
     ModelUnavailable,
 )
 from memory.models import (
+    MOST_READ,
     Embedder,
     Extraction,
     LanguageModel,
@@ -38,9 +44,11 @@ from memory.models import (
     Reply,
     Rereading,
     Turn,
+    Usage,
     Vectors,
     Verdict,
 )
+from memory.providers.prompts import JUDGE, PAGE, REREAD, rereading_question
 from memory.runtime import OfEachLoop, telemetry
 
 logger = logging.getLogger(__name__)
@@ -48,7 +56,167 @@ logger = logging.getLogger(__name__)
 _LONGEST_PAUSE_S = 600.0
 _LONGEST_RETRY_AFTER_S = 3_600.0  # even if a server asks for a longer pause
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
+
+
+class Budget:
+    """A limit on the seconds spent on waiting for answers. Time between calls does not count."""
+
+    def __init__(self, total_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._total_s = total_s
+        self._left_s = total_s
+
+    async def wait_for(
+        self, ask: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Call `ask` with the arguments and return its answer, within the seconds that are left.
+
+        Raises: ModelTooSlow if there is no answer in time, and whatever `ask` raises.
+        """
+        limit = f"no answer within {self._total_s:g} s", "raise llm.timeout_s"
+        if self._left_s <= 0.0:
+            raise ModelTooSlow(*limit)
+        started_s = self._clock()
+        try:
+            async with asyncio.timeout(self._left_s) as timer:
+                return await ask(*args, **kwargs)
+        except TimeoutError as exc:
+            if not timer.expired():  # its own, not ours
+                raise
+            self._left_s = 0.0
+            too_slow = ModelTooSlow(*limit)
+            too_slow.calls = 1  # at least
+            raise too_slow from exc
+        finally:
+            self._left_s -= self._clock() - started_s
+
+
+class CallBudget:
+    """A limit on the number of calls of a model.
+
+    `most`: the maximum number of calls in any `window_s` seconds. By default, all calls count,
+    however old they are. `whole`: a larger budget, or None. When `most` calls are used up, further
+    calls are taken from `whole`.
+
+    `answered`: whether the model has answered a question. While it is False, a question that the
+    model fails to answer retires no memory. Once it is True, rules may decide such a question.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        whole: CallBudget | None = None,
+        *,
+        window_s: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.most = most
+        self.answered = False
+        self._whole = whole
+        self._window_s = window_s
+        self._clock = clock
+        self._made_at_s: deque[float] = deque()
+
+    @property
+    def left(self) -> int:
+        while self._made_at_s and self._made_at_s[0] <= self._clock() - self._window_s:
+            self._made_at_s.popleft()
+        return max(0, self.most - len(self._made_at_s))
+
+    def take(self) -> bool:
+        """Count one more call before it is made; return whether a call was left.
+
+        If this budget is used up, the call is taken from the larger budget.
+        """
+        if self.left < 1:
+            if self._whole is None or not self._whole.take():
+                return False
+            self.most += 1
+        self._made_at_s.append(self._clock())
+        return True
+
+    def settle(self, taken: int, calls: int) -> None:
+        """Correct the count: a question made `calls` calls, but `taken` calls were counted.
+
+        For example, one call is counted for an offline judge, which makes none.
+        """
+        self._made_at_s.extend([self._clock()] * (calls - taken))
+        for _ in range(min(taken - calls, len(self._made_at_s))):
+            self._made_at_s.pop()
+
+    def part(self, calls: int) -> CallBudget:
+        """Reserve `calls` calls, or all that are left if fewer; return them as a separate budget.
+
+        If the returned budget is used up, it takes further calls from this one. Its `close` gives
+        unused calls back.
+        """
+        reserved = min(calls, self.left)
+        self.settle(0, reserved)
+        return CallBudget(reserved, self)
+
+    def close(self) -> None:
+        assert self._whole is not None
+        self._whole.settle(self.most, len(self._made_at_s))
+        self._whole.answered |= self.answered
+
+
+class Asking:
+    """Asks a model questions for one piece of work, with limits on seconds and calls."""
+
+    def __init__(self, calls: CallBudget, budget: Budget) -> None:
+        self.usage = Usage()
+        self._calls = calls
+        self._budget = budget
+
+    async def ask(
+        self, ask: Callable[P, Awaitable[Answer]], *args: P.args, **kwargs: P.kwargs
+    ) -> Answer:
+        """Call the model's method `ask` with the given arguments and return its answer.
+
+        Each retry inside the method counts as a call too.
+
+        Raises: ModelError; CallsSpent if no call is left.
+        """
+        tries = CallBudget(0, self._calls)  # it has no calls of its own: `most` counts the tries
+        if not tries.take():
+            raise CallsSpent("the budget of calls is spent")
+        token = _TRIES.set(tries)
+        cost: Usage | None = None
+        try:
+            answer = await self._budget.wait_for(ask, *args, **kwargs)
+            cost = answer.usage
+            self._calls.answered = True
+        except ModelError as exc:
+            if not isinstance(exc, ModelNotAsked):
+                exc.calls = max(exc.calls, tries.most)
+            cost = Usage.of_failure(exc)
+            raise
+        finally:
+            _TRIES.reset(token)
+            cost = cost or Usage(calls=tries.most)  # cancelled
+            self._calls.settle(tries.most, cost.calls)
+            self.usage += cost
+        return answer
+
+
+# The tries of the current question; None if its calls are not limited. It is a context variable
+# because the protocol `LanguageModel` has no parameter for limits.
+_TRIES: ContextVar[CallBudget | None] = ContextVar("tries", default=None)
+
+
+def another_try() -> bool:
+    """Take one more call for the question that `Asking.ask` is asking; return whether one was left.
+
+    Outside of `Asking.ask`, the number of calls is not limited, and the result is True.
+    """
+    tries = _TRIES.get()
+    return tries is None or tries.take()
+
+
+# --- a model that may fail ---------------------------------------------------------------------
 
 
 class GuardedModel:
@@ -271,3 +439,75 @@ def _require(what: str, thing: object, names: str) -> None:
     missing = [name for name in names.split() if not hasattr(thing, name)]
     if missing:
         raise ConfigError(what, "", f"has no {', '.join(missing)}", "see docs/own-models.md")
+
+
+# --- what asking would cost -----------------------------------------------------------------------
+
+_PER_TOKEN = 4  # characters
+# characters, besides the texts of memories and merges:
+_PER_LINE = 14  # for a memory in a question
+_PER_READ = 24  # for a memory in a second reading, with its share of what is sent for its merge
+_PER_ANSWER = 100
+_PER_GROUP = 45  # for a group in an answer
+_PER_READING = 40  # for one merge in the answer of a second reading
+_SCHEMA = 800  # for the JSON schema that is sent with each second reading
+_JUDGE_SCHEMA = 1_400  # for the one that is sent with each other question
+
+_GROUPED = 0.4  # share of a page's memories that an answer puts into groups, by two readers
+_MEMBERS = 2.4  # mean number of memories in a group
+_SHORTER = 0.7  # length of a merged text, divided by that of its memories together
+_REFUSED = 0.1  # share of merged texts that are refused and asked about once more
+
+
+_Cost = tuple[float, float, float]  # calls, characters sent, characters answered
+
+
+def estimated(
+    asked: Iterable[Question],
+    batches: Iterable[Sequence[Question]] = (),
+    *,
+    is_read: bool = True,
+    trial: Sequence[ProposedMerge] = (),
+) -> Usage:
+    """Return an estimate of the calls and tokens of a run, at four characters per token.
+
+    `asked`: the questions that are not pages. `batches`: lists of pages; the pages of one list are
+    asked at the same time. `is_read`: whether the model also checks the merged texts that it wrote
+    for the pages. `trial`: the test merges on which the model is tried before the first such check;
+    empty if it has been tried.
+    """
+    costs = [_cost_of_pair(question) for question in asked]
+    on_pages = [cost for pages in batches for cost in _costs_of_pages(pages, is_read)]
+    if on_pages and trial:
+        sent = len(REREAD) + _SCHEMA + len(rereading_question(trial))
+        costs.append((1, sent, _PER_READING * len(trial)))
+    calls, sent, answered = map(sum, zip((0, 0, 0), *costs, *on_pages, strict=True))
+    return Usage(
+        calls=math.ceil(calls),
+        input_tokens=round(sent / _PER_TOKEN),
+        output_tokens=round(answered / _PER_TOKEN),
+    )
+
+
+def _cost_of_pair(question: Question) -> _Cost:
+    shown = [_PER_LINE + len(member.content) for member in question.members]
+    return 1, len(JUDGE) + _JUDGE_SCHEMA + sum(shown), _PER_ANSWER + max(shown)
+
+
+def _costs_of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
+    shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
+    members = {member.id: member for page in pages for member in page.members}.values()
+    characters = sum(len(member.content) for member in members)
+    texts = _GROUPED * _SHORTER * characters
+    groups = _GROUPED * len(members) / _MEMBERS
+    answer = texts + _PER_GROUP * groups
+    yield len(pages), (len(PAGE) + _JUDGE_SCHEMA) * len(pages) + sum(shown), answer
+    if not is_read:
+        return
+    merges = _GROUPED * (characters + _PER_READ * len(members)) + texts
+    calls = math.ceil(groups / MOST_READ)
+    yield calls, (len(REREAD) + _SCHEMA) * calls + merges, _PER_READING * groups
+    any_refused = 1.0 - (1.0 - _REFUSED) ** groups
+    instructions = (len(PAGE) + _JUDGE_SCHEMA + len(REREAD) + _SCHEMA) * any_refused
+    again = _REFUSED * (answer + _PER_READING * groups)
+    yield 2 * any_refused, instructions + 2 * _REFUSED * merges, again
