@@ -42,7 +42,7 @@ from memory.models import (
     Succession,
     Usage,
 )
-from memory.providers import Asking, Budget, CallBudget, estimated
+from memory.providers import Asking, CallBudget, estimated
 from memory.runtime import in_thread, in_thread_if_long, side_by_side, telemetry
 from memory.store import (
     Asker,
@@ -327,7 +327,7 @@ class Batch:
     async def _supersede(self, account: Account) -> None:
         """Supersede what the answers of a round named as ended, if a second reading agrees."""
         ended, self._ended = self._ended, []
-        asking = Asking(self._calls, Budget(self._settings.budget_s))
+        asking = Asking(self._calls, self._settings.budget_s)
         decisions = await self._judging.ended(ended, asking)
         account.usage += asking.usage
         for decision in decisions:
@@ -340,7 +340,7 @@ class Batch:
         if not self._calls.left:
             account.leave(group)
             return
-        asking = Asking(self._calls, Budget(self._settings.budget_s))
+        asking = Asking(self._calls, self._settings.budget_s)
         decision = await self._judging.decide(group.question, asking)
         self._told.spent(decision.usage)
         if decision.pending and decision.model is None:

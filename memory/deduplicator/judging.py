@@ -58,7 +58,7 @@ from memory.models import (
     Verdict,
     quoted,
 )
-from memory.providers import Asking, Budget, CallBudget
+from memory.providers import Asking, CallBudget
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
 from memory.search import Probe, ranked
 from memory.store import Asker, MemoryStore, superseding
@@ -103,7 +103,7 @@ class Judging:
 
     def within(self, seconds: float) -> Callable[[Question], Awaitable[Decision]]:
         """Return a function that decides a question in eight calls and so many seconds."""
-        return lambda question: self.decide(question, Asking(CallBudget(8), Budget(seconds)))
+        return lambda question: self.decide(question, Asking(CallBudget(8), seconds))
 
     async def decide(self, question: Question, asking: Asking) -> Decision:
         """Ask the model and return its decision, or a fallback if it gives no usable answer.

@@ -25,7 +25,7 @@ from memory.models import (
     Succession,
     Usage,
 )
-from memory.providers import Asking, Budget, CallBudget
+from memory.providers import Asking, CallBudget
 from memory.runtime import in_thread_if_long
 
 logger = logging.getLogger(__name__)
@@ -222,7 +222,7 @@ class ScopeReading:
         return groups
 
     async def _within_limits(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
-        asking = Asking(self._calls, Budget(self.budget_s))
+        asking = Asking(self._calls, self.budget_s)
         try:
             async with self.concurrency:
                 return await ask(asking)

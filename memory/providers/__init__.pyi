@@ -1,5 +1,5 @@
 # Written by `python -m scripts.faces`.
-from .asking import Asking as Asking, Budget as Budget, CallBudget as CallBudget, GuardedModel as GuardedModel, OwnEmbedder as OwnEmbedder, completed as completed, estimated as estimated
+from .asking import Asking as Asking, CallBudget as CallBudget, GuardedModel as GuardedModel, OwnEmbedder as OwnEmbedder, completed as completed, estimated as estimated
 from .embeddings import MiniLMEmbedder as MiniLMEmbedder, WordLlamaEmbedder as WordLlamaEmbedder
 from .gemini import GeminiEmbedder as GeminiEmbedder, GeminiModel as GeminiModel
 from .openai import OpenAIEmbedder as OpenAIEmbedder, OpenAIModel as OpenAIModel, OpenAIServer as OpenAIServer

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from memory.errors import (
@@ -57,41 +58,7 @@ _LONGEST_PAUSE_S = 600.0
 _LONGEST_RETRY_AFTER_S = 3_600.0  # even if a server asks for a longer pause
 
 P = ParamSpec("P")
-T = TypeVar("T")
 Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
-
-
-class Budget:
-    """A limit on the seconds spent on waiting for answers. Time between calls does not count."""
-
-    def __init__(self, total_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._total_s = total_s
-        self._left_s = total_s
-
-    async def wait_for(
-        self, ask: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Call `ask` with the arguments and return its answer, within the seconds that are left.
-
-        Raises: ModelTooSlow if there is no answer in time, and whatever `ask` raises.
-        """
-        limit = f"no answer within {self._total_s:g} s", "raise llm.timeout_s"
-        if self._left_s <= 0.0:
-            raise ModelTooSlow(*limit)
-        started_s = self._clock()
-        try:
-            async with asyncio.timeout(self._left_s) as timer:
-                return await ask(*args, **kwargs)
-        except TimeoutError as exc:
-            if not timer.expired():  # its own, not ours
-                raise
-            self._left_s = 0.0
-            too_slow = ModelTooSlow(*limit)
-            too_slow.calls = 1  # at least
-            raise too_slow from exc
-        finally:
-            self._left_s -= self._clock() - started_s
 
 
 class CallBudget:
@@ -164,12 +131,19 @@ class CallBudget:
 
 
 class Asking:
-    """Asks a model questions for one piece of work, with limits on seconds and calls."""
+    """Asks a model questions for one piece of work, with limits on calls and on seconds.
 
-    def __init__(self, calls: CallBudget, budget: Budget) -> None:
+    Only the seconds spent on waiting for answers count. `usage`: the cost so far.
+    """
+
+    def __init__(
+        self, calls: CallBudget, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.usage = Usage()
         self._calls = calls
-        self._budget = budget
+        self._total_s = seconds
+        self._left_s = seconds
+        self._clock = clock
 
     async def ask(
         self, ask: Callable[P, Awaitable[Answer]], *args: P.args, **kwargs: P.kwargs
@@ -178,7 +152,7 @@ class Asking:
 
         Each retry inside the method counts as a call too.
 
-        Raises: ModelError; CallsSpent if no call is left.
+        Raises: ModelError; CallsSpent if no call is left; ModelTooSlow if no second is.
         """
         tries = CallBudget(0, self._calls)  # it has no calls of its own: `most` counts the tries
         if not tries.take():
@@ -186,7 +160,7 @@ class Asking:
         token = _TRIES.set(tries)
         cost: Usage | None = None
         try:
-            answer = await self._budget.wait_for(ask, *args, **kwargs)
+            answer = await self._in_time(ask, *args, **kwargs)
             cost = answer.usage
             self._calls.answered = True
         except ModelError as exc:
@@ -200,6 +174,26 @@ class Asking:
             self._calls.settle(tries.most, cost.calls)
             self.usage += cost
         return answer
+
+    async def _in_time(
+        self, ask: Callable[P, Awaitable[Answer]], *args: P.args, **kwargs: P.kwargs
+    ) -> Answer:
+        limit = f"no answer within {self._total_s:g} s", "raise llm.timeout_s"
+        if self._left_s <= 0.0:
+            raise ModelTooSlow(*limit)
+        started_s = self._clock()
+        try:
+            async with asyncio.timeout(self._left_s) as timer:
+                return await ask(*args, **kwargs)
+        except TimeoutError as exc:
+            if not timer.expired():  # its own, not ours
+                raise
+            self._left_s = 0.0
+            too_slow = ModelTooSlow(*limit)
+            too_slow.calls = 1  # at least
+            raise too_slow from exc
+        finally:
+            self._left_s -= self._clock() - started_s
 
 
 # The tries of the current question; None if its calls are not limited. It is a context variable
@@ -260,7 +254,10 @@ class GuardedModel:
                 "make it a number of memories, such as 48",
             )
         self._model = model
-        self._concurrency = concurrency
+        self.name = model.name
+        self._slot: Callable[[], AbstractAsyncContextManager[None]] = (
+            partial(asyncio.Semaphore, concurrency) if concurrency else nullcontext
+        )
         self._slots: OfEachLoop[AbstractAsyncContextManager[None]] = OfEachLoop()
         self._limit = failures
         self._first_pause_s = pause_s
@@ -273,17 +270,13 @@ class GuardedModel:
         self._until_s = 0.0
         self._on_trial = False
 
-    @property
-    def name(self) -> str:
-        return self._model.name
-
     async def judge(self, question: Question) -> Verdict:
-        return await self._ask("judge", Verdict, lambda: self._model.judge(question))
+        return await self._ask("judge", Verdict, self._model.judge, question)
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         if not hasattr(self._model, "reread"):
             return await LanguageModel.reread(self, merges)
-        return await self._ask("reread", Rereading, lambda: self._model.reread(merges))
+        return await self._ask("reread", Rereading, self._model.reread, merges)
 
     async def extract(
         self,
@@ -295,22 +288,33 @@ class GuardedModel:
         return await self._ask(
             "extract",
             Extraction,
-            lambda: self._model.extract(turns, context=context, remembered=remembered),
+            self._model.extract,
+            turns,
+            context=context,
+            remembered=remembered,
         )
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        return await self._ask("reply", Reply, lambda: self._model.reply(turns, recalled))
+        return await self._ask("reply", Reply, self._model.reply, turns, recalled)
 
     async def aclose(self) -> None:
         await self._model.aclose()
 
     async def _ask(
-        self, operation: str, kind: type[Answer], ask: Callable[[], Awaitable[Answer]]
+        self,
+        operation: str,
+        kind: type[Answer],
+        ask: Callable[P, Awaitable[Answer]],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> Answer:
-        trial = self._admit()
+        trial = bool(self._pause_s)
+        if trial:
+            self._begin_trial()
         asked_at_s = self._clock()
+        answering = self._checked(kind, ask, *args, **kwargs)
         try:
-            answer = await telemetry.asking(self.name, operation, self._checked(kind, ask))
+            answer = await telemetry.asking(self.name, operation, answering)
         except ModelUnavailable as exc:
             self._failed(exc.problem, exc.retry_after_s or 0.0, trial)
             raise
@@ -324,16 +328,20 @@ class GuardedModel:
         finally:
             if trial:
                 self._on_trial = False
-        self._answered()
+        if self._failures:
+            self._answered()
         return answer
 
-    async def _checked(self, kind: type[Answer], ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        slots = self._slots.mine(
-            lambda: asyncio.Semaphore(self._concurrency) if self._concurrency else nullcontext()
-        )
+    async def _checked(
+        self,
+        kind: type[Answer],
+        ask: Callable[P, Awaitable[Answer]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Answer:
         try:
-            async with slots:
-                answer = await ask()
+            async with self._slots.mine(self._slot):
+                answer = await ask(*args, **kwargs)
         except ModelError:
             raise
         except (Exception, asyncio.CancelledError) as exc:  # somebody else's code raises anything
@@ -351,13 +359,12 @@ class GuardedModel:
             raise wrong
         return answer
 
-    def _admit(self) -> bool:
-        if not self._pause_s:
-            return False
+    def _begin_trial(self) -> None:
+        """Raises: ModelNotAsked if the pause is not over, or if another question is tried."""
         left_s = self._until_s - self._clock()
         if left_s <= 0.0 and not self._on_trial:
             self._on_trial = True
-            return True
+            return
         raise ModelNotAsked(
             f"the model is not asked: {self._failures} questions in a row failed ({self._why}), "
             f"the first {_in_words(self._clock() - self._first_at_s)} ago",

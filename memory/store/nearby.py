@@ -141,12 +141,16 @@ class Nearby:
 class NewMemory:
     """A memory that is not stored yet, with its vector, and what may be near it.
 
-    `vector` is None if the embedder failed. `near`: ids of the memories that a search found at the
-    ledger's `revision`. If the search failed, `fault` is the reason. `matches`: the stored memories
-    that the new one is compared with, those with the same text first, then the most similar; they
-    are looked up in the transaction that stores the new memory. `left_out`: whether a match is
-    missing because of `Nearby.cohesive`. `shown`: keys of the texts that the model saw when it
-    wrote the memory.
+    `MemoryStore.prepare` makes it. `vector` is None if the embedder failed. `near`: ids of the
+    memories that a search for `nearby` found at the ledger's `revision`. If the search failed,
+    `fault` is the reason. `arrivals`: shared by memories that were prepared together.
+
+    The caller may add two fields. `shown`: keys of the texts that the model saw when it wrote the
+    memory. `decided`: the decision about the memory, if it is made before the memory is written.
+
+    Two fields are looked up in the transaction that stores the memory. `matches`: the stored
+    memories that it is compared with, those with the same text first, then the most similar.
+    `left_out`: whether a match is missing because of `Nearby.cohesive`.
 
     >>> outcome = memories.remember("Leo has a cat.", user="Leo")
     >>> new = store.new_memory("Leo has a red cat.", user="Leo")
@@ -157,19 +161,21 @@ class NewMemory:
 
     memory: Memory
     vector: Vector | None
+    nearby: Nearby = Nearby(0, 1.0)
     near: tuple[str, ...] = ()
     revision: int = 0
     fault: str = ""
+    arrivals: Arrivals | None = None
+    shown: frozenset[str] = frozenset()
+    decided: Decision | None = None
     matches: tuple[SearchResult, ...] = ()
     left_out: bool = False
-    shown: frozenset[str] = frozenset()
 
 
 class Arrivals:
     """The memories that were stored after some new memories were prepared, with their vectors.
 
-    `MemoryStore.write` keeps it up to date. Use one object for all calls about memories that were
-    prepared together.
+    `MemoryStore.write` keeps it up to date.
     """
 
     def __init__(self) -> None:

@@ -361,8 +361,9 @@ class MemoryStore:
                 else 0
                 for others, scope in zip(distinct, scopes, strict=True)
             ]
+        arrivals = Arrivals() if len(memories) > 1 else None
         new = [
-            NewMemory(one.memory, one.vector, revision=revision)
+            NewMemory(one.memory, one.vector, nearby, revision=revision, arrivals=arrivals)
             for one in self.embeddings.embed(memories, known)
         ]
         queries = {
@@ -401,8 +402,9 @@ class MemoryStore:
         'Abe rows.'
         """
         new = [NewMemory(one.memory, one.vector) for one in self.embeddings.embed([memory])]
-        [outcome] = self.write(new, Nearby(0, 1.0), _as_it_is)
-        return outcome.memory if isinstance(outcome, Outcome) else memory
+        as_it_is = "stored as it is"
+        [done] = self.write(new, lambda one: Decision(Action.ADD, as_it_is, (one.memory,)))
+        return done.memory if isinstance(done, Outcome) else memory
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
         """Store memories in one transaction, without comparing them with similar ones.
@@ -441,11 +443,8 @@ class MemoryStore:
     def write(
         self,
         new: Sequence[NewMemory],
-        nearby: Nearby,
         decide: Callable[[NewMemory], Decision | T],
         *,
-        arrivals: Arrivals | None = None,
-        answered: Decision | None = None,
         run: str | None = None,
         lease: Lease | None = None,
     ) -> list[Outcome | Conflict | T]:
@@ -453,71 +452,52 @@ class MemoryStore:
 
         `decide` gets each memory with its `matches`. If it returns a Decision, the decision is
         applied at once, with the matches as its candidates, and the next memory is compared with
-        the result. If it returns anything
-        else, or a decision whose condition does not hold, that is the last item of the result, and
-        the memories after it are not stored.
+        the result. If it returns anything else, or a decision whose condition does not hold, that
+        is the last item of the result, and the memories after it are not stored.
 
-        `nearby`: what was given to `prepare`. `arrivals`: needed if the memories are written in
-        several calls. `answered`: the decision about the first memory, if it is made already.
         `run`: the name of the batch or import that the decisions are recorded under.
 
-        >>> store.write([], Nearby(4, 0.9), lambda new: None)
+        >>> store.write([], lambda new: None)
         []
 
         Raises: LeaseLost if `lease` is given but no longer held; nothing is stored then.
         """
-        made = self.applier.vectors_of_made([answered]) if answered else {}
-        if arrivals is None and len(new) > 1:
-            arrivals = Arrivals()
+        made = self.applier.vectors_of_made([one.decided for one in new if one.decided])
         done: list[Outcome | Conflict | T] = []
         contents = (one.memory.content for one in new)
         with self.pace.writing(self.ledger, len(new), contents) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             for one in new:
-                decided: Decision | Outcome | T
-                if answered is None:
-                    decided = self._decided(writer, one, nearby, decide, arrivals)
-                else:
-                    decided, answered = answered, None
-                if isinstance(decided, Decision):
-                    done.append(self.applier.apply(writer, decided, made, run))
-                    if arrivals is not None and isinstance(done[-1], Outcome):
-                        arrivals.add(decided, made, writer.transaction.revision)
-                else:
+                decided = one.decided or self._decided(writer, one, decide)
+                if not isinstance(decided, Decision):
                     done.append(decided)
+                else:
+                    done.append(self.applier.apply(writer, decided, made, run))
+                    if one.arrivals is not None and isinstance(done[-1], Outcome):
+                        one.arrivals.add(decided, made, writer.transaction.revision)
                 if not isinstance(done[-1], Outcome):
                     break
             stored = [one.memory for one in done if isinstance(one, Outcome) and one.number]
             self.applier.end_outdated(writer, stored, run)
-        for outcome in done:
-            _count(outcome)
+        _count(done)
         return done
 
     def _decided(
-        self,
-        writer: Writer,
-        new: NewMemory,
-        nearby: Nearby,
-        decide: Callable[[NewMemory], Decision | T],
-        arrivals: Arrivals | None,
+        self, writer: Writer, new: NewMemory, decide: Callable[[NewMemory], Decision | T]
     ) -> Decision | Outcome | T:
+        """Look up a new memory and its matches, and decide about it; an Outcome if it is known."""
         memory = new.memory
         [(earlier, id_is_taken)] = writer.memories.earlier_arrivals([memory])
         if earlier is not None or id_is_taken:
             memory = self._received(writer, memory, earlier)
         if earlier is not None:
             return Outcome(memory, Action.KNOWN, "it arrived before")
-        matches = self._matches(writer, replace(new, memory=memory), nearby, arrivals)
-        near = self._cohesive(writer, new, matches, nearby) if nearby.cohesive else matches
+        matches = self._matches(writer, memory, new)
+        near = self._cohesive(writer, new, matches) if new.nearby.cohesive else matches
+        revision, left_out = writer.revision(), len(near) < len(matches)
         decision = decide(
-            replace(
-                new,
-                memory=memory,
-                revision=writer.revision(),
-                matches=near,
-                left_out=len(near) < len(matches),
-            )
+            replace(new, memory=memory, revision=revision, matches=near, left_out=left_out)
         )
         if not isinstance(decision, Decision):
             return decision
@@ -578,8 +558,7 @@ class MemoryStore:
             if lease is not None:
                 writer.leases.check(lease)
             done = [self.applier.apply(writer, one, made, run) for one in decisions]
-        for outcome in done:
-            _count(outcome)
+        _count(done)
         return done
 
     def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
@@ -722,21 +701,15 @@ class MemoryStore:
         own = {"id": self.new_id(), "external_id": memory.external_id or memory.id}
         return memory.model_copy(update=own)
 
-    def _matches(
-        self,
-        reader: Reader,
-        new: NewMemory,
-        nearby: Nearby,
-        arrivals: Arrivals | None = None,
-    ) -> tuple[SearchResult, ...]:
+    def _matches(self, reader: Reader, memory: Memory, new: NewMemory) -> tuple[SearchResult, ...]:
         """Return the stored memories that a new memory is compared with, most similar first.
 
-        `arrivals`: the memories that were stored after the search.
+        They are those that the search found, and those that were stored after it.
         """
+        nearby, arrivals = new.nearby, new.arrivals
         if not nearby.k:
             return ()
-        memory, scope = new.memory, self.scope_of(new.memory)
-        key = text_key(memory.content)
+        scope, key = self.scope_of(memory), text_key(memory.content)
         copies = reader.memories.live_with_texts([key], scope)
         matches = [SearchResult(row.memory, 1.0) for row in copies]
         names = list(new.near)
@@ -761,20 +734,20 @@ class MemoryStore:
         return tuple(matches[: nearby.k])
 
     def _cohesive(
-        self, reader: Reader, new: NewMemory, matches: tuple[SearchResult, ...], nearby: Nearby
+        self, reader: Reader, new: NewMemory, matches: tuple[SearchResult, ...]
     ) -> tuple[SearchResult, ...]:
         """Return the matches without those that have replaced a memory unlike the new one.
 
         For example, the new memory is similar to b, and b has replaced a. If the new memory is not
         similar to a, then b is left out. Memories without a vector do not count.
         """
-        if not nearby.cohesive or new.vector is None:
+        if new.vector is None:
             return matches
         probe, like = Probe(new.memory.content, new.vector), []
         for hit in matches:
             replaced = reader.memories.rows(reader.memories.ancestors(hit.memory.id)).values()
             alike = ranked(reader, probe, replaced, self.scale)
-            if all(one.similarity >= nearby.min_similarity for one in alike):
+            if all(one.similarity >= new.nearby.min_similarity for one in alike):
                 like.append(hit)
         return tuple(like)
 
@@ -791,14 +764,11 @@ def _scope_to_search(
     return Scope.of_all(private=private) if user is None else Scope.of_user(user)
 
 
-def _as_it_is(new: NewMemory) -> Decision:
-    return Decision(Action.ADD, "stored as it is", (new.memory,))
-
-
-def _count(outcome: Outcome | Conflict | object) -> None:
-    if isinstance(outcome, Outcome) and outcome.number:
-        kind, by = outcome.action.value, outcome.model or "policy"
-        telemetry.decisions.add(1, {"kind": kind, "pending": outcome.pending, "by": by})
+def _count(done: Sequence[object]) -> None:
+    for one in done:
+        if isinstance(one, Outcome) and one.number:
+            kind, by = one.action.value, one.model or "policy"
+            telemetry.decisions.add(1, {"kind": kind, "pending": one.pending, "by": by})
 
 
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:

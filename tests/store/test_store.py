@@ -52,7 +52,7 @@ def contents(store: MemoryStore) -> list[str]:
 def matches(store: MemoryStore, new: Memory, min_similarity: float) -> tuple[SearchResult, ...]:
     """What a new memory is to be decided against."""
     nearby = Nearby(5, min_similarity)
-    [found] = store.write(store.prepare([new], nearby), nearby, lambda known: known.matches)
+    [found] = store.write(store.prepare([new], nearby), lambda known: known.matches)
     assert isinstance(found, tuple)
     return found
 
