@@ -13,7 +13,7 @@ from memory.errors import ModelUnavailable
 from memory.extractor.extractor import MemoryExtractor
 from memory.ledger import Ledger
 from memory.models import Candidate, Turn
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel
