@@ -112,20 +112,6 @@ class PagePlan:
         """
         return Question(self.members, "read on a page", 0.0, is_page=True)
 
-    def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
-        """Return the page with each retired memory replaced by its live successor.
-
-        `living` maps the id of a retired memory to its successor. If the successor's id is also in
-        `living`, its own successor is looked up, and so on. If several members have the same live
-        successor, it is on the page only once.
-        """
-        members: dict[str, Memory] = {}
-        for member in self.members:
-            while living.get(member.id, member) is not member:
-                member = living[member.id]
-            members[member.id] = member
-        return PagePlan(self.scope, tuple(members.values()))
-
 
 def pages(
     sizes: Ints, pairs: Pairs, unread: Flags, rules: PageRules = PageRules()

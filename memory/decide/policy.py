@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 from memory.coverage import (
@@ -106,9 +107,9 @@ def decide_new(
     ]
     for match in close:
         members = oldest_first(match.memory, new)
-        replacement = replace_covered(members, _always(match.similarity), rules)
+        replacement = replace_covered(members, partial(_always, match.similarity), rules)
         if replacement is None and not asks and _state_the_same(members, rules):
-            replacement = replace_covered(members, _always(1.0), rules)
+            replacement = replace_covered(members, partial(_always, 1.0), rules)
         if replacement is not None:
             similarity = min(match.similarity, replacement.similarity or 1.0)
             return replace(replacement, similarity=similarity, cosine=match.cosine), match
@@ -128,8 +129,8 @@ def _state_the_same(members: Sequence[Memory], rules: Rules) -> bool:
     return found is not None and found.a_covers_b and found.b_covers_a
 
 
-def _always(similarity: float) -> Similarity:
-    return lambda _a, _b: similarity
+def _always(similarity: float, _a: Memory, _b: Memory) -> float:
+    return similarity
 
 
 def oldest_first(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
@@ -204,7 +205,6 @@ def replace_covered(
     replaces; see `inherit`. A member that expires earlier than another one covers it only if their
     texts are equal; the latest expiry then stays.
     """
-    position = {member.id: n for n, member in enumerate(members)}
     copies = {same[0].id: same for same in _copies(members[::-1], rules)}
     newest_first = [same[0] for same in copies.values()]
     takes = _covered(newest_first, similarity, rules)
@@ -215,11 +215,11 @@ def replace_covered(
             continue
         covered = [other for other in newest_first if other.id in takes[member.id] - gone]
         gone |= {member.id, *takes[member.id]}
-        group = [same for one in (member, *covered) for same in copies[one.id]]
-        if len(group) > 1:
-            survivors.append(survivor_of(member, sorted(group, key=lambda one: position[one.id])))
-            newer = all(position[member.id] > position[other.id] for other in covered)
-            reasons.append(_replace_reason(covered, newer, rules))
+        names = {same.id for one in (member, *covered) for same in copies[one.id]}
+        if len(names) > 1:
+            group = [one for one in members if one.id in names]
+            survivors.append(survivor_of(member, group))
+            reasons.append(_replace_reason(covered, member is group[-1], rules))
             lowest = min([lowest, *(similarity(member, other) for other in covered)])
     if not survivors:
         return None
@@ -328,7 +328,7 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
     fallback = None
     if question.are_copies:  # whatever their similarity
         fallback = replace_covered(
-            question.members, _always(question.similarity), replace(rules, upper=0.0)
+            question.members, partial(_always, question.similarity), replace(rules, upper=0.0)
         )
     fallback = fallback or Decision(
         Action.KEEP_BOTH,
