@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -166,9 +166,6 @@ class Account:
             self.unread_ids.update(one.id for _, one in members)
         else:
             self.shown.update((scope, one.dated_key) for scope, one in members)
-
-    def left_any_of(self, members: Collection[str]) -> bool:
-        return any(not group.isdisjoint(members) for group in (self.unread_ids, *self.left))
 
     def conflict(self, group: GroupPlan) -> None:
         """Record that a decision was not written, because a member had changed.

@@ -208,11 +208,13 @@ def replace_covered(
     copies = {same[0].id: same for same in _copies(members[::-1], rules)}
     newest_first = [same[0] for same in copies.values()]
     takes = _covered(newest_first, similarity, rules)
+    fewer = {name: -len(covered) for name, covered in takes.items()}
     survivors, reasons, lowest = [], [], 1.0
     gone = set[str]()
-    for member in sorted(newest_first, key=lambda one: -len(takes[one.id])):  # most covering first
-        if member.id in gone:
+    for name in sorted(fewer, key=fewer.__getitem__):  # who covers most comes first
+        if name in gone:
             continue
+        member = copies[name][0]
         covered = [other for other in newest_first if other.id in takes[member.id] - gone]
         gone |= {member.id, *takes[member.id]}
         names = {same.id for one in (member, *covered) for same in copies[one.id]}

@@ -253,10 +253,11 @@ class Batch:
         for the next run. If the model reads pages, a decision is also left out until the model was
         shown all its live texts. A single live text need not be shown.
         """
+        left = account.unread_ids.union(*account.left)
         return [
             one
             for one in reopened
-            if not account.left_any_of(one.members)
+            if left.isdisjoint(one.members)
             and all(
                 len(texts) < 2 or account.shown.issuperset((scope, text) for text in texts)
                 for scope, groups in self._texts_of([one]).items()

@@ -22,6 +22,7 @@ from memory.models import (
     Scope,
     Survivor,
 )
+from memory.runtime import telemetry
 from memory.search import Probe, ranked
 from memory.store.embedding_cache import EmbeddingCache
 from memory.text import text_key
@@ -116,6 +117,8 @@ class Applier:
             if row is not None and not row.live:
                 row = writer.memories.living(row.memory.id)
             newest = newest if row is None else row.memory
+        kind, by = decision.action.value, decision.model or "policy"
+        telemetry.decisions.add(1, {"kind": kind, "pending": decision.pending, "by": by})
         return Outcome(
             newest,
             decision.action,
@@ -255,17 +258,13 @@ class Applier:
         self._cache.keep(writer, ((one.memory.content, one.vector) for one in embedded))
         writer.memories.rewrite([s.memory for s in survivors if s.memory.id in names])
         writer.memories.retire([(id_, s.memory.id) for s in survivors for id_ in s.stands_for])
-        if decision.action is Action.SUPERSEDE:
-            self._end(writer, survivors)
-
-    def _end(self, writer: Writer, survivors: Sequence[Survivor]) -> None:
-        """Record when the superseded memories ceased to hold: at the first of their ends."""
-        rows = writer.memories.rows([name for one in survivors for name in one.stands_for])
-        ends = dict[str, datetime]()
-        for one in survivors:
-            at = one.memory.said or one.memory.timestamp
-            ends |= {name: min(at, rows[name].until or at) for name in one.stands_for}
-        writer.superseded.end(ends)
+        if decision.action is Action.SUPERSEDE:  # they ceased to hold at the first of their ends
+            rows = writer.memories.rows(decision.retired)
+            ends = dict[str, datetime]()
+            for one in survivors:
+                at = one.memory.said or one.memory.timestamp
+                ends |= {name: min(at, rows[name].until or at) for name in one.stands_for}
+            writer.superseded.end(ends)
 
     def _mark_distinct(self, writer: Writer, decision: Decision, before: str) -> str:
         """Record the pairs of texts that a decision calls distinct.

@@ -462,14 +462,15 @@ class MemoryStore:
 
         Raises: LeaseLost if `lease` is given but no longer held; nothing is stored then.
         """
-        made = self.applier.vectors_of_made([one.decided for one in new if one.decided])
+        answered = [one.decided for one in new if one.decided]
+        made = self.applier.vectors_of_made(answered) if answered else {}
         done: list[Outcome | Conflict | T] = []
         contents = (one.memory.content for one in new)
         with self.pace.writing(self.ledger, len(new), contents) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             for one in new:
-                decided = one.decided or self._decided(writer, one, decide)
+                decided: Decision | Outcome | T = one.decided or self._decided(writer, one, decide)
                 if not isinstance(decided, Decision):
                     done.append(decided)
                 else:
@@ -480,7 +481,6 @@ class MemoryStore:
                     break
             stored = [one.memory for one in done if isinstance(one, Outcome) and one.number]
             self.applier.end_outdated(writer, stored, run)
-        _count(done)
         return done
 
     def _decided(
@@ -557,9 +557,7 @@ class MemoryStore:
         with self.pace.writing(self.ledger, len(decisions), texts) as writer:
             if lease is not None:
                 writer.leases.check(lease)
-            done = [self.applier.apply(writer, one, made, run) for one in decisions]
-        _count(done)
-        return done
+            return [self.applier.apply(writer, one, made, run) for one in decisions]
 
     def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
@@ -762,13 +760,6 @@ def _scope_to_search(
     if scope is not None:
         return scope
     return Scope.of_all(private=private) if user is None else Scope.of_user(user)
-
-
-def _count(done: Sequence[object]) -> None:
-    for one in done:
-        if isinstance(one, Outcome) and one.number:
-            kind, by = one.action.value, one.model or "policy"
-            telemetry.decisions.add(1, {"kind": kind, "pending": one.pending, "by": by})
 
 
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:
