@@ -470,7 +470,7 @@ class MemoryStore:
             if lease is not None:
                 writer.leases.check(lease)
             for one in new:
-                decided: Decision | Outcome | T = one.decided or self._decided(writer, one, decide)
+                decided = self._decided(writer, one, decide) if one.decided is None else one.decided
                 if not isinstance(decided, Decision):
                     done.append(decided)
                 else:
