@@ -7,7 +7,6 @@ questions about single memories do not find.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterable
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryPipelineError
-from memory.extractor.extractor import leased
+from memory.extractor.extractor import Background, leased
 from memory.models import MOST_ON_PAGE, Action, DeduplicationReport, Outcome, Scope
 from memory.store import MemoryStore
 
@@ -47,7 +46,7 @@ class _Written:
     pause_s: float = QUIET_S
 
 
-class BackgroundPages:
+class BackgroundPages(Background[Scope]):
     """Reads the scopes that were written to: one after another, in one event loop.
 
     A scope is due when 24 memories were written that the model has not read on a page, or a minute
@@ -61,20 +60,15 @@ class BackgroundPages:
         deduplicator: MemoryDeduplicator,
         *,
         is_on: bool = True,
-        quiet_s: float = QUIET_S,
         on_pages: OnPages | None = None,
     ) -> None:
+        super().__init__()
         self._store = store
         self._deduplicator = deduplicator
         self._is_on = is_on and deduplicator.reads_pages
-        self._quiet_s = quiet_s
         self._on_pages = on_pages
         self._written: dict[Scope, _Written] = {}
         self._settling = False
-        self._reading: asyncio.Task[None] | None = None
-        self._stopped = False
-        self._woken = asyncio.Event()
-        self._moved = asyncio.Event()
 
     def wrote(self, outcomes: Iterable[Outcome]) -> None:
         """Take note of memories that were stored."""
@@ -87,15 +81,7 @@ class BackgroundPages:
                 written = self._written.setdefault(scope, _Written(now))
                 written.last_s = now
                 written.unread += 1
-        self._woken.set()
-
-    async def run(self) -> None:
-        while not self._stopped:
-            self._woken.clear()
-            pause_s = await self._read_due()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._woken.wait()
+        self.wake()
 
     async def settle(self) -> None:
         """Wait until all memories that were written here are read, or cannot be read now."""
@@ -105,7 +91,7 @@ class BackgroundPages:
         try:
             while not self._stopped and any(map(self._is_open, self._written.values())):
                 self._moved.clear()
-                self._woken.set()
+                self.wake()
                 await self._moved.wait()
         finally:
             self._settling = False
@@ -113,17 +99,9 @@ class BackgroundPages:
     async def is_due(self) -> bool:
         """Return whether a scope is read now, or is about to be."""
         now = asyncio.get_running_loop().time()
-        return self._reading is not None or any(
+        return bool(self._working) or any(
             self._due_in_s(written, now) <= 0.0 for written in self._written.values()
         )
-
-    async def stop(self) -> None:
-        self._stopped = True
-        self._woken.set()
-        self._moved.set()
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
 
     # --- what is due ---
 
@@ -134,10 +112,10 @@ class BackgroundPages:
         if written.unread == 0:
             return math.inf
         full = self._settling or written.unread >= PAGE_IS_DUE
-        quiet_s = 0.0 if full else written.last_s + self._quiet_s - now
+        quiet_s = 0.0 if full else written.last_s + QUIET_S - now
         return max(quiet_s, written.not_before_s - now)
 
-    async def _read_due(self) -> float | None:
+    async def _do_due(self) -> float | None:
         """Read all scopes that are due; return the seconds until the next is due, None if none."""
         while not self._stopped:
             now = asyncio.get_running_loop().time()
@@ -151,11 +129,12 @@ class BackgroundPages:
             scope = min(left, key=lambda one: left[one])
             if left[scope] > 0.0:
                 return left[scope]
-            self._reading = asyncio.create_task(self._read(scope, self._written[scope]))
+            reading = asyncio.create_task(self._read(scope, self._written[scope]))
+            self._working[scope] = reading
             try:
-                await asyncio.wait([self._reading])
+                await asyncio.wait([reading])
             finally:
-                self._reading = None
+                del self._working[scope]
             self._moved.set()
         return None
 
@@ -178,7 +157,7 @@ class BackgroundPages:
             self._rest(written)
             return
         written.unread -= min(before, MOST_ON_PAGE)  # a reading takes the newest 48
-        written.not_before_s, written.pause_s = -math.inf, self._quiet_s
+        written.not_before_s, written.pause_s = -math.inf, QUIET_S
         if self._on_pages is not None:
             self._on_pages(report)
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from memory.deduplicator import MemoryDeduplicator
@@ -206,12 +207,9 @@ class ChatMemory:
             expires_at=expires_at,
             metadata=dict(metadata or {}),
         )
-        return await self._loop.run(self._store_new(new))
-
-    async def _store_new(self, new: Memory) -> Outcome:
-        [done] = await self._deduplicator.check_and_merge_all([new])
-        self._pages.wrote([done])
-        return done
+        done = await self._loop.run(self._deduplicator.check_and_merge_all([new]))
+        self._loop.soon(partial(self._pages.wrote, done))
+        return done[0]
 
     async def recall(
         self,
@@ -387,11 +385,8 @@ class ChatMemory:
         Raises: LedgerError.
         """
         self._check_open()
-        return await self._loop.run(self._settled(on_progress))
-
-    async def _settled(self, on_progress: Progress | None) -> ExtractionResult:
-        result = await self._background.settle(on_progress)
-        await self._pages.settle()
+        result = await self._loop.run(self._background.settle(on_progress))
+        await self._loop.run(self._pages.settle())
         return result
 
     async def waiting(self) -> int:
@@ -433,14 +428,9 @@ class ChatMemory:
         Raises: InputError if the description or the user is empty; LedgerError.
         """
         self._check_open()
-        return await in_thread(self._matching, _text("matching", description), user)
-
-    def _matching(self, description: str, user: str) -> Sequence[Memory]:
-        if not clean(description):
+        if not clean(_text("matching", description)):
             raise InputError("matching", "the description is empty", "name what to forget")
-        with self._store.ledger.reading(self._store.clock()) as reader:
-            rows = reader.memories.newest(None, Scope.of_user(user))
-            return matching([row.memory for row in rows], description)
+        return await in_thread(matching, await in_thread(self._newest, user, None), description)
 
     async def forget_user(self, user: str) -> ForgottenUser:
         """Erase all memories of a user, and their turns that are not extracted yet, permanently.

@@ -14,10 +14,11 @@ import logging
 import math
 import secrets
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import UTC
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import (
@@ -39,6 +40,7 @@ from memory.store import MemoryStore
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Of = TypeVar("Of", bound=Hashable)
 
 _MOST_ATTEMPTS = 3
 
@@ -226,7 +228,48 @@ class MemoryExtractor:
         return kept[: min(ends, default=len(kept))]
 
 
-class BackgroundExtraction:
+class Background(ABC, Generic[Of]):
+    """Does what is due in one event loop, and sleeps until something is due or it is woken.
+
+    `_working`: the tasks under way, by what they work on.
+    """
+
+    def __init__(self) -> None:
+        self._working: dict[Of, asyncio.Task[None]] = {}
+        self._stopped = False
+        self._woken = asyncio.Event()
+        self._moved = asyncio.Event()
+
+    def wake(self) -> None:
+        """Make `run` check now what is due.
+
+        This method is not thread-safe: call it only in the event loop that runs `run`.
+        """
+        self._woken.set()
+
+    async def run(self) -> None:
+        while not self._stopped:
+            self._woken.clear()
+            pause_s = await self._do_due()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._woken.wait()
+
+    @abstractmethod
+    async def _do_due(self) -> float | None:
+        """Begin what is due; return the seconds until something else is; None if nothing is."""
+
+    async def stop(self) -> None:
+        self._stopped = True
+        self._woken.set()
+        self._moved.set()
+        working = list(self._working.values())
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
+
+
+class BackgroundExtraction(Background[str]):
     """Extracts conversations when they are due, several at once, in one event loop.
 
     A conversation is due when enough of its turns are waiting to fill one call of the model, or
@@ -245,11 +288,11 @@ class BackgroundExtraction:
         wait_s: float,
         on_extracted: OnExtracted | None = None,
     ) -> None:
+        super().__init__()
         self._extractor = extractor
         self._at_once = at_once
         self._wait_s = wait_s
         self._on_extracted = on_extracted
-        self._working: dict[str, asyncio.Task[None]] = {}
         # when each conversation's last finished extraction began, in the loop's seconds
         self._last_start: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
@@ -258,34 +301,11 @@ class BackgroundExtraction:
         self.fault: Exception | None = None
         """The last error of the model or ledger since `settle` began; None if there was none."""
         self._settling = set[asyncio.Task[object] | None]()
-        self._stopped = False
         self._account = ExtractionResult()
-        self._woken = asyncio.Event()
-        self._moved = asyncio.Event()
-
-    def wake(self) -> None:
-        """Make `run` check now which conversations are due.
-
-        This method is not thread-safe: call it only in the event loop that runs `run`.
-        """
-        self._woken.set()
-
-    async def run(self) -> None:
-        while not self._stopped:
-            self._woken.clear()
-            pause_s = await self._start_due()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._woken.wait()
 
     async def stop(self) -> None:
-        self._stopped = True
-        self._woken.set()
-        self._moved.set()
-        working = list(self._working.values())
-        for task in working:
-            task.cancel()
-        await asyncio.gather(*working, *filter(None, self._settling), return_exceptions=True)
+        await super().stop()
+        await asyncio.gather(*filter(None, self._settling), return_exceptions=True)
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
         """Wait until every turn that waits now has been extracted or tried once.
@@ -323,7 +343,7 @@ class BackgroundExtraction:
 
     # --- what is due ---
 
-    async def _start_due(self) -> float:
+    async def _do_due(self) -> float:
         now = asyncio.get_running_loop().time()
         if now < self._paused_until:
             return self._paused_until - now
