@@ -22,9 +22,8 @@ from memory.decide import (
     first_groups,
     without_fallback,
 )
-from memory.deduplicator.judging import Judging
+from memory.deduplicator.judging import TRIAL, Judging
 from memory.deduplicator.page_reading import KeptApart, ScopeReading
-from memory.deduplicator.trial import TRIAL
 from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair, take_snapshot
 from memory.models import (
     MOST_ON_PAGE,

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import TypeVar
 
 from memory.decide import Account, Apart, PagePlan, Part, connected, objection, successions
-from memory.deduplicator.judging import Judging, left_open, log_merges, merge_texts
+from memory.deduplicator.judging import Judging, any_pair, left_open, log_merges, merge_texts
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.ledger import Snapshot
 from memory.models import (
@@ -52,10 +52,10 @@ class KeptApart:
         self._stands_for = {name: set(keys) for name, keys in snapshot.stands_for.items()}
 
     def __call__(self, members: Sequence[Memory]) -> Judge | None:
-        if self._by_person and _any_pair(map(self._texts, members), self._by_person):
+        if self._by_person and any_pair(map(self._texts, members), self._by_person):
             return "person"
         texts = ({member.dated_key} for member in members)
-        return "model" if self._judged and _any_pair(texts, self._judged) else None
+        return "model" if self._judged and any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
         """Let a person's verdicts about the members of a decision count for its survivors, too."""
@@ -64,15 +64,6 @@ class KeptApart:
 
     def _texts(self, memory: Memory) -> set[str]:
         return {memory.dated_key, *self._stands_for.get(memory.id, ())}
-
-
-def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
-    return any(
-        (min(a, b), max(a, b)) in pairs
-        for one, other in combinations(texts, 2)
-        for a in one
-        for b in other
-    )
 
 
 @dataclass

@@ -11,8 +11,13 @@ from typing import Any
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError, LedgerError, MemoryNotFound
-from memory.extractor.background_pages import BackgroundPages, OnPages
-from memory.extractor.extractor import BackgroundExtraction, MemoryExtractor, OnExtracted
+from memory.extractor.extractor import (
+    BackgroundExtraction,
+    BackgroundPages,
+    MemoryExtractor,
+    OnExtracted,
+    OnPages,
+)
 from memory.ledger import DecisionRecord
 from memory.models import (
     DeduplicationReport,

@@ -12,11 +12,11 @@ from memory.config import MemoryConfig
 from memory.coverage import Belief
 from memory.decide import Part, checked
 from memory.deduplicator.deduplicator import MemoryDeduplicator
-from memory.deduplicator.judging import Judging
-from memory.deduplicator.trial import (
+from memory.deduplicator.judging import (
     FAITHFUL,
     MOST_WRONGLY_ACCEPTED,
     TRIAL,
+    Judging,
     accepted_wrongly,
 )
 from memory.errors import CallsSpent, ModelError, ModelUnavailable
