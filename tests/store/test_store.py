@@ -29,9 +29,9 @@ from memory.models import (
     Vectors,
 )
 from memory.store import Nearby
-from memory.store.applying import Conflict
 from memory.store.forgetting import Forgotten
 from memory.store.store import MemoryStore
+from memory.store.writing import Conflict
 from memory.text import text_key
 from memory.upkeep import reembed
 from tests.conftest import MakeMemory
