@@ -70,12 +70,8 @@ _OTHERS_FIRST = "others kept coming first"
 _EMBED_AT_ONCE = 256
 
 
-@dataclass(frozen=True)
-class _Undecided:
-    """A new memory about which the model must be asked."""
-
-    new: NewMemory
-    question: Question
+_Undecided = tuple[NewMemory, Question]
+"""A new memory, and the question about it that the model must answer."""
 
 
 @dataclass
@@ -324,15 +320,15 @@ class MemoryDeduplicator:
         elif isinstance(decision, Question):
             most = _MOST_FREE if self._model.name == OFFLINE else _MOST_QUESTIONS
             if head.attempt <= most and calls.left:
-                return _Undecided(new, decision)
+                return new, decision
             spent = "the budget of calls is spent"
             decision = _add_pending(memory, spent if calls.left == 0 else _OTHERS_FIRST)
         return decision
 
     async def _by_model(self, undecided: _Undecided, calls: CallBudget, head: _Next) -> Decision:
-        new = undecided.new
+        new, question = undecided
         head.asking = head.asking or Asking(calls, self._settings.budget_s)
-        decision = await self._judging.decide(undecided.question, head.asking)
+        decision = await self._judging.decide(question, head.asking)
         head.spent = decision.usage
         if decision.pending and not calls.answered:
             decision = without_fallback(decision)

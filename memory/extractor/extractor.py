@@ -589,7 +589,10 @@ class BackgroundPages(Background[Scope]):
             written.not_before_s = -math.inf
         self._settling = True
         try:
-            while not self._stopped and any(map(self._is_open, self._written.values())):
+            while not self._stopped and any(
+                written.unread and math.isinf(written.not_before_s)
+                for written in self._written.values()
+            ):
                 self._moved.clear()
                 self.wake()
                 await self._moved.wait()
@@ -604,9 +607,6 @@ class BackgroundPages(Background[Scope]):
         )
 
     # --- what is due ---
-
-    def _is_open(self, written: _Written) -> bool:
-        return written.unread != 0 and math.isinf(written.not_before_s)
 
     def _due_in_s(self, written: _Written, now: float) -> float:
         if written.unread == 0:

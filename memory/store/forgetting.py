@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -359,7 +359,12 @@ class TurnsToForget:
         alive = {name for name, row in rows.items() if row.live}
         self._unnamed = self._ids | (named - alive)
         self._candidates = {memory.external_id for memory in gone}
-        self._turns = {turn for memory in gone for turn in _turns_of(memory)}
+        self._turns = {
+            (conversation, name)
+            for memory in gone
+            for conversation, names in turns_of(memory.metadata).items()
+            for name in names
+        }
         self._contents: dict[str, tuple[str, ...]] = {}
         for memory in gone:
             if memory.user is not None:
@@ -436,11 +441,6 @@ class TurnsToForget:
 
 def _may_answer_anyone(turn: Turn) -> bool:
     return turn.is_bot and turn.conversation == turn.speaker
-
-
-def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
-    for conversation, names in turns_of(memory.metadata).items():
-        yield from ((conversation, name) for name in names)
 
 
 def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
@@ -589,17 +589,18 @@ def _named(wanted: _Text, known: Sequence[tuple[Memory, _Text]]) -> list[Memory]
     if wanted.identifiers:
         return [memory for memory, text in known if wanted.identifiers <= text.identifiers]
     every = {name for _, text in known for name in (*text.names, *text.words)}
-    names = {name for name in wanted.names if name in every or _is_in_some(name, known)}
+    names = {
+        name
+        for name in wanted.names
+        if name in every
+        or (has_cjk(name) and any(name in normalise(memory.content) for memory, _ in known))
+    }
     if not names:
         words = wanted.words | wanted.names
         return [memory for memory, text in known if words and words <= text.words | text.names]
     named = [(memory, text) for memory, text in known if _has_all(names, memory, text)]
     chosen = [memory for memory, text in named if not wanted.words.isdisjoint(text.words)]
     return chosen or [memory for memory, _ in named]
-
-
-def _is_in_some(name: str, known: Iterable[tuple[Memory, _Text]]) -> bool:
-    return has_cjk(name) and any(name in normalise(memory.content) for memory, _ in known)
 
 
 def _has_all(names: Iterable[str], memory: Memory, text: _Text) -> bool:
