@@ -547,26 +547,25 @@ class MemoryWriter:
 
     # --- decisions about stored memories ---
 
-    def apply(
-        self, decision: Decision, *, run: str | None = None, lease: Lease | None = None
-    ) -> Outcome | Conflict:
+    def apply(self, decision: Decision, *, run: str | None = None) -> Outcome | Conflict:
         """Apply a decision if its condition still holds; else change nothing, return a Conflict.
 
-        `run`, `lease`: as for `write`.
+        `run`: as for `write`.
 
         >>> from memory.models import Action, Decision
         >>> added = store.add(store.new_memory("Cleo rows.", user="Cleo"))
         >>> store.apply(Decision(Action.KEEP_BOTH, "kept", (added,))).action.value
         'keep_both'
         """
-        return self.apply_all([decision], run=run, lease=lease)[0]
+        return self.apply_all([decision], run=run)[0]
 
     def apply_all(
         self, decisions: Sequence[Decision], *, run: str | None = None, lease: Lease | None = None
     ) -> list[Outcome | Conflict]:
         """Apply decisions in order and in one transaction; return an item for each.
 
-        Each decision is applied if its condition holds after the decisions before it.
+        Each decision is applied if its condition holds after the decisions before it. `run`,
+        `lease`: as for `write`.
 
         >>> store.apply_all([])
         []
