@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from memory.errors import InputError
 from memory.models.memory import Memory, Scope
-from memory.models.sizes import MAX_CONTENT
+from memory.models.values import MAX_CONTENT
 from memory.text import clean, identity, normalise, text_key
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
