@@ -12,19 +12,10 @@ from pydantic import (
     Field,
 )
 
+from memory.models.arguments import MAX_CONTENT, MAX_NAME
 from memory.models.decision import Outcome, Usage
 from memory.models.memory import Memory
-from memory.models.values import (
-    MAX_CONTENT,
-    MAX_NAME,
-    Checked,
-    Cleaned,
-    Content,
-    Frozen,
-    LocalTime,
-    Name,
-    as_tuple,
-)
+from memory.models.values import Checked, Cleaned, Content, Frozen, LocalTime, Name, as_tuple
 
 
 def _number_as_name(value: object) -> object:

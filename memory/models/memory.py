@@ -23,8 +23,8 @@ from pydantic import (
 )
 
 from memory.errors import InputError
+from memory.models.arguments import MAX_NAME, check_length
 from memory.models.values import (
-    MAX_NAME,
     Checked,
     Cleaned,
     Content,
@@ -35,7 +35,6 @@ from memory.models.values import (
     UtcTime,
     Vector,
     as_tuple,
-    check_length,
 )
 from memory.text import (
     Period,

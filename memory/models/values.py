@@ -1,15 +1,12 @@
-"""Base classes and field types of values, limits of their size, and why a value was refused.
-
-Cleaning, validating and quoting a value all take time that grows with its size, and some of it
-holds every thread. So the size is checked first, by looking at no more than the limits allow.
-"""
+"""Base classes and field types of values, and why a value was refused."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
+from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
@@ -22,84 +19,23 @@ from pydantic import (
     Field,
     JsonValue,
     ValidationError,
-    model_validator,
 )
 
 from memory.errors import InputError
+from memory.models.arguments import (
+    MAX_CHARACTERS,
+    MAX_CONTENT,
+    MAX_NAME,
+    MAX_QUOTED,
+    MAX_VALUES,
+    check_arguments,
+    too_large,
+)
 from memory.text import (
     clean,
     clean_json,
     shortened,
 )
-
-MAX_NAME = 1_000
-"""The maximum number of characters in a name, a category or a tag."""
-MAX_CONTENT = 100_000
-MAX_CHARACTERS = 2_000_000
-"""The maximum number of characters in all texts of one memory, turn or request."""
-MAX_VALUES = 10_000
-"""The maximum number of values in one memory, turn or request, metadata and list items included."""
-MAX_QUOTED = 100
-"""The maximum number of characters that a message quotes of a value."""
-
-
-class Bounded(BaseModel):
-    """Base class of models that refuse input of too many values or characters, in one problem.
-
-    It is for models that are made from Python values: with such a validator, a strict model no
-    longer reads a JSON text's times and lists.
-
-    >>> class Tags(Bounded):
-    ...     tags: list[str]
-    >>> try:
-    ...     Tags(tags=["x" * 3_000_000])
-    ... except ValueError as error:
-    ...     print(error.errors()[0]["msg"])
-    Value error, has more than 2,000,000 characters in all
-    """
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_sizes(cls, value: Any) -> Any:
-        if problem := too_large(value):
-            raise ValueError(problem)
-        return value
-
-
-def too_large(value: Any, most_values: int = MAX_VALUES) -> str:
-    """Return what is too large about a value made of mappings, sequences and texts, or "".
-
-    >>> too_large({"text": "Mia sails."})
-    ''
-    >>> too_large({"text": "x" * 3_000_000})
-    'has more than 2,000,000 characters in all'
-    """
-    values = characters = 0
-    todo: list[Any] = [value]
-    while todo:
-        one = todo.pop()
-        if isinstance(one, str | bytes):
-            characters += len(one)
-        elif isinstance(one, Mapping | Sequence | Set):
-            values += len(one)
-            if values > most_values:
-                return f"has more than {most_values:,} values"
-            todo.extend(one)
-            if isinstance(one, Mapping):
-                todo.extend(one.values())
-        if characters > MAX_CHARACTERS:
-            return f"has more than {MAX_CHARACTERS:,} characters in all"
-    return ""
-
-
-def check_length(what: str, text: str, most: int) -> None:
-    """Check that a text has at most `most` characters; `what` names the text in the message.
-
-    Raises: InputError.
-    """
-    if len(text) > most:
-        raise InputError(what, f"has {len(text):,} characters, more than {most:,}")
-
 
 # --- base classes and field types -----------------------------------------------------------------
 
@@ -113,7 +49,12 @@ Vectors = npt.NDArray[np.float32]
 def _valid_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if problem := too_large(value):
         raise ValueError(f"metadata {problem}")
-    json.dumps(value, allow_nan=False)
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError as exc:
+        raise ValueError(
+            "metadata holds NaN or an infinite number, which JSON cannot hold"
+        ) from exc
     cleaned = clean_json(value)
     assert isinstance(cleaned, dict)
     return cleaned
@@ -196,16 +137,25 @@ class _NamesTheArgument(type(BaseModel)):  # type: ignore[misc]
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().__call__(*args, **kwargs)
-        except ValidationError as exc:
+        except (TypeError, ValidationError) as exc:
+            check_arguments(cls.__name__, signature(cls), args, kwargs)
+            if isinstance(exc, TypeError):
+                raise
             raise InputError(cls.__name__, str(first_problem(exc))) from exc
 
 
-if TYPE_CHECKING:  # type checkers see the fields as arguments only without a metaclass
-    Checked = Frozen
-else:
+Checked = Frozen
+if not TYPE_CHECKING:  # type checkers see the fields as arguments only without a metaclass
 
     class Checked(Frozen, metaclass=_NamesTheArgument):
-        """Base class of the models that callers make."""
+        """Base class of the models that callers make: a wrong argument raises an InputError.
+
+        >>> from memory.config import Config
+        >>> Config(model="gemini")
+        Traceback (most recent call last):
+            ...
+        memory.errors.InputError: Config: has no argument model; it takes memory, llm, agent,...
+        """
 
 
 # --- why a value was refused ----------------------------------------------------------------------
@@ -223,7 +173,7 @@ class Problem:
     ...     Memory.model_validate({"content": "Mia rows.", "importance": 9, "timestamp": "now"})
     ... except ValidationError as error:
     ...     print(first_problem(error))
-    importance: input should be less than or equal to 5
+    importance: must be at most 5
     """
 
     where: tuple[str, ...]
@@ -263,6 +213,34 @@ def from_json(
         raise ValueError("is nested too deeply") from exc
 
 
+_WORDS = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known",
+    "string_type": "must be a text",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
+    **dict.fromkeys(("dict_type", "model_type"), "must be an object with names and values"),
+    "invalid-json-value": "holds what JSON cannot hold; write texts, numbers, lists or dicts",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
+    "string_too_long": "is longer than {max_length}",
+    "too_long": "is longer than {max_length}",
+    "literal_error": "must be {expected}",
+    "string_pattern_mismatch": "must have the form {pattern}",
+    **dict.fromkeys(
+        ("datetime_type", "datetime_parsing", "datetime_from_date_parsing", "timezone_aware"),
+        "must be a time with an offset from UTC, such as 2026-05-01T08:00:00Z",
+    ),
+}
+"""What is wrong with a value, in our own words, by pydantic's name for the type of error."""
+
+
 def first_problem(exc: ValidationError) -> Problem:
     """Return the first problem that a pydantic error reports.
 
@@ -270,10 +248,16 @@ def first_problem(exc: ValidationError) -> Problem:
     ...     Scale(anchor=2.0)
     ... except ValidationError as error:
     ...     print(first_problem(error), first_problem(error).given)
-    anchor: input should be less than 0.95 2.0
+    anchor: must be less than 0.95 2.0
     """
     error = exc.errors()[0]
     what = error["msg"].removeprefix("Value error, ")
+    if error["type"] in _WORDS:
+        limits = {  # 5, not 5.0
+            name: int(limit) if limit in (0.0, 1.0) else limit
+            for name, limit in error.get("ctx", {}).items()
+        }
+        what = _WORDS[error["type"]].format_map(limits)
     return Problem(
         where=tuple(str(part)[:MAX_QUOTED] for part in error["loc"]),
         what=what[0].lower() + what[1:],
