@@ -29,10 +29,12 @@ from starlette.routing import Route
 
 from memory.errors import InputError, MemoryPipelineError
 from memory.models import Frozen, first_problem
-from memory.review.pages import Markup, fill, page, source
 from memory.runtime import THIS_MACHINE, Address, Gate, in_thread
 from memory.text import visible
-from memory.upkeep import Answered, Card, Given, Review, ShownGroup, card_data
+from memory.upkeep.answers import Answered, Given
+from memory.upkeep.cards import Card, card_data
+from memory.upkeep.report import Markup, fill, page, source
+from memory.upkeep.review import Review, ShownGroup
 
 F = TypeVar("F", bound=Frozen)
 
