@@ -76,6 +76,10 @@ class Report(Frozen):
     that similar. `lower`: from this similarity on, a model may be asked. `upper`: from this
     similarity on, a memory may replace another without a model. `spread` says how the similarities
     in the store are distributed; None in a history.
+
+    >>> report = history_report([], config.memory.rules, store.clock())
+    >>> report.kind, report.headline, report.summary
+    ('history', '0 decisions', 'None was taken back.')
     """
 
     kind: Literal["audit", "batch", "history"]
@@ -108,6 +112,12 @@ def audit_report(
     """Return the report of what a clean-up would do.
 
     `spread`: how the similarities in the store are distributed.
+
+    >>> found, at = await audit_store(store, config), store.clock()
+    >>> alike = similarity_histogram(found.plan.snapshot, store.scope_of, store.scale)
+    >>> report = audit_report(found.report, cards_of(found.plan), alike, config.memory.rules, at)
+    >>> report.summary.endswith("Nothing was changed.")
+    True
     """
     certain = sum(all(member.fate != "judge" for member in card.members) for card in cards)
     open_ones = sum(member.fate == "judge" for card in cards for member in card.members)
@@ -150,6 +160,11 @@ def batch_report(
     """Return the report of what a clean-up did.
 
     `spread`: how the similarities in the store were distributed before the clean-up.
+
+    >>> alike = similarity_histogram(store.snapshot(), store.scope_of, store.scale)
+    >>> done, at = memories.clean(), store.clock()
+    >>> batch_report(done, [], alike, config.memory.rules, at).figures[0].name
+    'memories now'
     """
     waiting = done.pending + done.left
     figures = (
@@ -184,7 +199,11 @@ def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure
 
 
 def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
-    """Return the report of the history. `cards`: one card for each decision, oldest first."""
+    """Return the report of the history. `cards`: one card for each decision, oldest first.
+
+    >>> history_report([], config.memory.rules, store.clock()).spread is None
+    True
+    """
     actions = Counter(card.action for card in cards)
     undone = sum(card.recorded is not None and card.recorded.undone for card in cards)
     return Report(
@@ -210,6 +229,9 @@ def _figure(count: int, name: str) -> Figure:
 
 def check_report_name(path: Path) -> Path:
     """Return the path, if the file's extension is known and its folder exists.
+
+    >>> check_report_name(Path("audit.html")).name
+    'audit.html'
 
     Raises: InputError.
     """

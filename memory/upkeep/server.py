@@ -79,6 +79,9 @@ class BrowserSession:
 
     A person opens an address with a token that works once. The browser then gets a cookie that
     admits it to all pages.
+
+    >>> BrowserSession(Address("127.0.0.1", 8765)).address().partition("=")[0]
+    'http://127.0.0.1:8765/?token'
     """
 
     def __init__(self, address: Address) -> None:
@@ -167,7 +170,12 @@ class _Undo(Frozen):
 
 
 class ReviewServer:
-    """Serves the web pages of a review. `session` decides which browsers may see them."""
+    """Serves the web pages of a review. `session` decides which browsers may see them.
+
+    >>> session = BrowserSession(Address("127.0.0.1", 8765))
+    >>> server = ReviewServer(build_review(store, config, model), session)
+    >>> app = server.app()  # an ASGI application, for `serve_until`
+    """
 
     def __init__(self, review: Review, session: BrowserSession) -> None:
         self._review = review
