@@ -52,8 +52,8 @@ from tests.doubles import START, ScriptedModel, ticking
 from tests.turns import hook, turn
 
 MODULES = """
-    coverage.covers coverage.order coverage.parse
-    coverage.rewordings coverage.times coverage.verification providers.english providers.offline
+    coverage.covers coverage.differences coverage.parse coverage.times coverage.verification
+    providers.english providers.offline
     providers.third_person providers.worth text.languages text.numbers text.period
     text.signs text.time_finder text.times text.times.spans text.times.words text.tokens
 """.split()

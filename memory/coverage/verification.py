@@ -15,7 +15,8 @@ from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache, partial
 
-from memory.coverage.covers import LONGEST, compare, covers, differing
+from memory.coverage.covers import LONGEST, compare, covers
+from memory.coverage.differences import differing
 from memory.coverage.parse import parse
 from memory.coverage.times import MOST_TIMES, times_of
 from memory.text import (
