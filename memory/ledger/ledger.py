@@ -151,7 +151,7 @@ class Ledger:
         """
         if stored is None:
             raise LedgerMissing(f"there are no memories in {self.name} yet", "import some first")
-        if stored == migrations.PREVIOUS:
+        if stored in migrations.OLDER:
             raise LedgerOutdated(self.name, stored, t.SCHEMA_VERSION)
         if stored.isdecimal() and int(stored) < int(migrations.PREVIOUS):
             raise LedgerError(
