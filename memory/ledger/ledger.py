@@ -28,7 +28,7 @@ from memory.ledger.database import Database, PostgresDatabase, SqliteDatabase
 from memory.ledger.decisions import NOTHING_BEFORE, Decisions, Refusals
 from memory.ledger.judgements import Attempts, DistinctPairs, Readings, ScopedText, TextPair
 from memory.ledger.links import Links
-from memory.ledger.memories import Memories, Row, Superseded
+from memory.ledger.memories import MemoryRows, Row, Superseded
 from memory.ledger.tables import Prepared, Transaction, by_time
 from memory.ledger.terms import Terms, terms_of
 from memory.ledger.vectors import Followers, TextVectors, VectorTable
@@ -309,7 +309,7 @@ class Reader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.transaction = Transaction(connection)
-        self.memories = Memories(self.transaction)
+        self.memories = MemoryRows(self.transaction)
         self.superseded = Superseded(self.transaction)
         self.vectors = TextVectors(self.transaction)
         self.links = Links(self.transaction)

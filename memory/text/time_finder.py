@@ -28,7 +28,7 @@ from memory.text.times.spans import (
     unit_at,
     year_of,
 )
-from memory.text.times.words import Row
+from memory.text.times.words import WordRow
 
 
 def _own_day(_text: str, said: datetime | None, _language: str | None = None) -> tuple[Period, ...]:
@@ -124,7 +124,7 @@ class _Expression:
     """The words of one match, and what is around them."""
 
     def __init__(
-        self, row: Row, said: datetime | None, quotes: Sequence[tuple[int, int]],
+        self, row: WordRow, said: datetime | None, quotes: Sequence[tuple[int, int]],
         first: int, last: int,
     ) -> None:  # fmt: skip
         self.row, self.table, self.first, self.last = row, row.table, first, last

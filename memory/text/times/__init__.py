@@ -15,7 +15,7 @@ from memory.text.times.french import FRENCH
 from memory.text.times.german import GERMAN
 from memory.text.times.japanese import japanese_row
 from memory.text.times.spanish import SPANISH
-from memory.text.times.words import Row, TimeWords, latin_row
+from memory.text.times.words import TimeWords, WordRow, latin_row
 
 LATIN: Mapping[str, TimeWords] = {"en": ENGLISH, "de": GERMAN, "fr": FRENCH, "es": SPANISH}
 
@@ -65,7 +65,7 @@ _KOREAN = re.compile(
 )
 
 
-def row_of(text: str, language: str | None) -> Row | tuple[int, int] | None:
+def row_of(text: str, language: str | None) -> WordRow | tuple[int, int] | None:
     """Read a text with the table of its language; return None if it has no word of time.
 
     Return the place of a relative time word if the language has no table.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from memory.text.times.words import Row, TimeWords, Verbs
+from memory.text.times.words import TimeWords, Verbs, WordRow
 
 JAPANESE = TimeWords(
     table={
@@ -128,7 +128,7 @@ _WORD = re.compile(
 _HAN = {sign: value for value, sign in enumerate("〇一二三四五六七八九")}
 
 
-def japanese_row(text: str) -> Row:
+def japanese_row(text: str) -> WordRow:
     """Read a Japanese text; what lies between two words of the table is one other word."""
     words: list[tuple[str, tuple[str, Any], tuple[int, int]]] = []
     end = 0
@@ -141,7 +141,7 @@ def japanese_row(text: str) -> Row:
     if end < len(text):
         words.append((text[end:], (".", None), (end, len(text))))
     spans = [word[2] for word in words]
-    return Row(text, JAPANESE, [w[0] for w in words], [w[1] for w in words], lambda: spans)
+    return WordRow(text, JAPANESE, [w[0] for w in words], [w[1] for w in words], lambda: spans)
 
 
 _MARKS = {name: name for name in ("report", "again", "doubt", "future", "past")}

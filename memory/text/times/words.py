@@ -59,7 +59,7 @@ SORTS = {
     "comma": ",",
     "stop": ";",
 }
-"""The sorts of words, each with the letter that stands for it in `Row.line`."""
+"""The sorts of words, each with the letter that stands for it in `WordRow.line`."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ _ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|\.)?").fullmatch
 _FULL = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)|(\d\d?)\.(\d\d?)\.(\d{4})").fullmatch
 
 
-class Row:
+class WordRow:
     """A text as a row of words."""
 
     def __init__(
@@ -224,7 +224,7 @@ class Row:
         return self.text[start:end]
 
 
-def latin_row(text: str, lowered: str, table: TimeWords) -> Row:
+def latin_row(text: str, lowered: str, table: TimeWords) -> WordRow:
     """Read a text in Latin letters; a phrase of the table is one word. `lowered`: in lower case."""
     if len(lowered) != len(text):  # the lower case of "İ" is two characters
         lowered = "".join(char.lower()[0] for char in text)
@@ -238,7 +238,7 @@ def latin_row(text: str, lowered: str, table: TimeWords) -> Row:
     if any(map(phrases.__contains__, pairwise(lowers))):
         lowers = pieces.copy()
         _join(lowers, entries, sizes, phrases)
-    return Row(text, table, lowers, entries, lambda: _spans(lowered, pieces, sizes))
+    return WordRow(text, table, lowers, entries, lambda: _spans(lowered, pieces, sizes))
 
 
 def _join(
