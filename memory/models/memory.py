@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
+from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from pydantic import (
 )
 
 from memory.errors import InputError
+from memory.models.arguments import check_arguments
 from memory.models.sizes import (
     MAX_CHARACTERS,
     MAX_CONTENT,
@@ -57,7 +59,12 @@ Vectors = npt.NDArray[np.float32]
 def _valid_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if problem := too_large(value):
         raise ValueError(f"metadata {problem}")
-    json.dumps(value, allow_nan=False)
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError as exc:
+        raise ValueError(
+            "metadata holds NaN or an infinite number, which JSON cannot hold"
+        ) from exc
     cleaned = clean_json(value)
     assert isinstance(cleaned, dict)
     return cleaned
@@ -144,16 +151,25 @@ class _NamesTheArgument(type(BaseModel)):  # type: ignore[misc]
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().__call__(*args, **kwargs)
-        except ValidationError as exc:
+        except (TypeError, ValidationError) as exc:
+            check_arguments(cls.__name__, signature(cls), args, kwargs)
+            if isinstance(exc, TypeError):
+                raise
             raise InputError(cls.__name__, str(first_problem(exc))) from exc
 
 
-if TYPE_CHECKING:  # type checkers see the fields as arguments only without a metaclass
-    Checked = Frozen
-else:
+Checked = Frozen
+if not TYPE_CHECKING:  # type checkers see the fields as arguments only without a metaclass
 
     class Checked(Frozen, metaclass=_NamesTheArgument):
-        """Base class of the models that callers make."""
+        """Base class of the models that callers make: a wrong argument raises an InputError.
+
+        >>> from memory.config import Config
+        >>> Config(model="gemini")
+        Traceback (most recent call last):
+            ...
+        memory.errors.InputError: Config: has no argument model; it takes memory, llm, agent,...
+        """
 
 
 def new_memory_id() -> str:
@@ -518,7 +534,7 @@ class Problem:
     ...     Memory.model_validate({"content": "Mia rows.", "importance": 9, "timestamp": "now"})
     ... except ValidationError as error:
     ...     print(first_problem(error))
-    importance: input should be less than or equal to 5
+    importance: must be at most 5
     """
 
     where: tuple[str, ...]
@@ -558,6 +574,34 @@ def from_json(
         raise ValueError("is nested too deeply") from exc
 
 
+_WORDS = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known",
+    "string_type": "must be a text",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
+    **dict.fromkeys(("dict_type", "model_type"), "must be an object with names and values"),
+    "invalid-json-value": "holds what JSON cannot hold; write texts, numbers, lists or dicts",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
+    "string_too_long": "is longer than {max_length}",
+    "too_long": "is longer than {max_length}",
+    "literal_error": "must be {expected}",
+    "string_pattern_mismatch": "must have the form {pattern}",
+    **dict.fromkeys(
+        ("datetime_type", "datetime_parsing", "datetime_from_date_parsing", "timezone_aware"),
+        "must be a time with an offset from UTC, such as 2026-05-01T08:00:00Z",
+    ),
+}
+"""What is wrong with a value, in our own words, by pydantic's name for the type of error."""
+
+
 def first_problem(exc: ValidationError) -> Problem:
     """Return the first problem that a pydantic error reports.
 
@@ -565,10 +609,16 @@ def first_problem(exc: ValidationError) -> Problem:
     ...     Scale(anchor=2.0)
     ... except ValidationError as error:
     ...     print(first_problem(error), first_problem(error).given)
-    anchor: input should be less than 0.95 2.0
+    anchor: must be less than 0.95 2.0
     """
     error = exc.errors()[0]
     what = error["msg"].removeprefix("Value error, ")
+    if error["type"] in _WORDS:
+        limits = {  # 5, not 5.0
+            name: int(limit) if limit in (0.0, 1.0) else limit
+            for name, limit in error.get("ctx", {}).items()
+        }
+        what = _WORDS[error["type"]].format_map(limits)
     return Problem(
         where=tuple(str(part)[:MAX_QUOTED] for part in error["loc"]),
         what=what[0].lower() + what[1:],

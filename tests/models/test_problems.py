@@ -20,7 +20,7 @@ def problem_of(**fields: object) -> Problem:
 
 def test_the_field_is_named_once() -> None:
     assert str(problem_of(content=" ")) == "content is empty"
-    assert str(problem_of(user=5)) == "user: input should be a valid string"
+    assert str(problem_of(user=5)) == "user: must be a text"
 
 
 def test_a_field_inside_another_is_named_by_its_path() -> None:
