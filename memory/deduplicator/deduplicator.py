@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 
 from pydantic import SecretStr
 
@@ -75,25 +76,24 @@ _Undecided = tuple[NewMemory, Question]
 
 
 @dataclass
-class _Next:
-    """The state of the new memory that is stored next.
+class _Waiting:
+    """A new memory that is not stored yet.
 
-    `named`: the checked merge that the model proposed for it. `decided`: the decision of the model
-    about it, which is to be applied. `asking`: the limits on the questions about it. `spent`: what
-    these have cost.
+    `new.decided`: the decision of the model about it. `named`: the checked merge that the model
+    proposed for it. `asking`: the limits on the questions about it. `spent`: what these have cost.
     """
 
+    new: NewMemory
     named: NamedMerge | None = None
-    decided: Decision | None = None
-    spent: Usage | None = None
     asking: Asking | None = None
+    spent: Usage | None = None
     attempt: int = 1
 
     def begin_again(self, why: str) -> None:
         """Prepare another attempt after a Conflict, whose reason is `why`."""
         logger.info("decided again: %s", why)
         self.attempt += 1
-        self.decided = None
+        self.new = replace(self.new, decided=None)
         if self.named:
             self.named = NamedMerge(conflict=why)
 
@@ -229,35 +229,36 @@ class MemoryDeduplicator:
         Rules decide inside the transaction that stores the memories. The model is asked outside. If
         another write comes first meanwhile, rules decide again.
         """
-        merges = await self._named_merges(new, calls) if any(one.named for one in new) else {}
         prepared = await in_thread(self._store.prepare, [one.memory for one in new], self._nearby)
-        outcomes, ended, head = list[Outcome](), list[Succession](), merges.get(0) or _Next()
-        while (start := len(outcomes)) < len(new):
-            size = 1 if head.named or head.attempt > 1 else self._store.pace.size
-            end = min([start + size, len(new), *(n for n in merges if n > start)])
-            some = [replace(prepared[n], shown=new[n].shown) for n in range(start, end)]
-            some[0] = replace(some[0], decided=head.decided)
-            by_rules = partial(self._by_rules, calls, head)
+        both = zip(prepared, new, strict=True)
+        waiting = [_Waiting(replace(one, shown=said.shown)) for one, said in both]
+        if any(one.named for one in new):
+            await self._check_named(new, waiting, calls)
+        outcomes, ended = list[Outcome](), list[Succession]()
+        while left := waiting[len(outcomes) :]:
+            size = 1 if left[0].named or left[0].attempt > 1 else self._store.pace.size
+            some = [left[0], *takewhile(lambda one: one.named is None, left[1:size])]
+            by_rules = partial(self._by_rules, calls, left[0])
             with telemetry.span("write") as span:
-                found = await in_thread(self._store.write, some, by_rules, run=run, lease=lease)
+                found = await in_thread(
+                    self._store.write, [one.new for one in some], by_rules, run=run, lease=lease
+                )
                 if isinstance(found[0], Outcome):
                     span.set_attribute("kind", found[0].action.value)
-            for one in found:  # only the last may be no Outcome
+            for head, one in zip(some, found, strict=False):  # only the last may be no Outcome
                 if isinstance(one, Outcome):
                     outcomes.append(replace(one, usage=head.spent or one.usage))
-                    if head.decided:
-                        ended += head.decided.successions
+                    ended += head.new.decided.successions if head.new.decided else ()
                     if head.named and head.named.decision:
                         log_merges(head.named.decision)
-                    head = merges.get(len(outcomes)) or _Next()
                 elif isinstance(one, Conflict):
                     head.begin_again(one.why)
                 else:
-                    head.decided = await self._by_model(one, calls, head)
+                    head.new = replace(head.new, decided=await self._by_model(*one, calls, head))
             if tell is not None:
                 tell(len(outcomes))
-        both = zip(new, outcomes, strict=True)
-        ended += [Succession(name, got.memory.id, "") for one, got in both for name in one.ended]
+        told = zip(new, outcomes, strict=True)
+        ended += [Succession(name, got.memory.id, "") for one, got in told for name in one.ended]
         return await self._supersede(ended, outcomes, calls, run, lease) if ended else outcomes
 
     async def _supersede(
@@ -291,17 +292,20 @@ class MemoryDeduplicator:
         ]
         return [replace(with_ended[0], usage=with_ended[0].usage + asking.usage), *with_ended[1:]]
 
-    async def _named_merges(self, new: Sequence[Extracted], calls: CallBudget) -> dict[int, _Next]:
-        """Check the merges that the model proposed for new memories; return them by position."""
-        positions = [n for n, one in enumerate(new) if one.named]
-        memories = [new[n].memory for n in positions]
-        embedded = await in_thread(self._store.embeddings.embed, memories)
+    async def _check_named(
+        self, new: Sequence[Extracted], waiting: Sequence[_Waiting], calls: CallBudget
+    ) -> None:
+        """Check the merges that the model proposed for new memories."""
+        both = zip(new, waiting, strict=True)
+        naming = [(said, one) for said, one in both if said.named]
+        embedded = [(said, Embedded(one.new.memory, one.new.vector)) for said, one in naming]
         asking = Asking(calls, self._settings.budget_s)
-        naming = list(zip([new[n] for n in positions], embedded, strict=True))
-        checked = zip(positions, await self._judging.join_named(naming, asking), strict=True)
-        return {n: _Next(one, one.merge, one.usage) for n, one in checked}
+        checked = await self._judging.join_named(embedded, asking)
+        for (_, one), named in zip(naming, checked, strict=True):
+            one.named, one.spent = named, named.usage
+            one.new = replace(one.new, decided=named.merge)
 
-    def _by_rules(self, calls: CallBudget, head: _Next, new: NewMemory) -> Decision | _Undecided:
+    def _by_rules(self, calls: CallBudget, head: _Waiting, new: NewMemory) -> Decision | _Undecided:
         """Decide about a new memory by the rules; return _Undecided if the model must decide."""
         memory = new.memory
         if not self._config.dedup_enabled:
@@ -325,8 +329,9 @@ class MemoryDeduplicator:
             decision = _add_pending(memory, spent if calls.left == 0 else _OTHERS_FIRST)
         return decision
 
-    async def _by_model(self, undecided: _Undecided, calls: CallBudget, head: _Next) -> Decision:
-        new, question = undecided
+    async def _by_model(
+        self, new: NewMemory, question: Question, calls: CallBudget, head: _Waiting
+    ) -> Decision:
         head.asking = head.asking or Asking(calls, self._settings.budget_s)
         decision = await self._judging.decide(question, head.asking)
         head.spent = decision.usage
