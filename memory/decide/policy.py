@@ -278,8 +278,9 @@ def survivor_of(member: Memory, group: Sequence[Memory]) -> Survivor:
     `member` takes over values from the group; see `inherit`. `group` is ordered oldest first and
     contains `member`.
     """
-    others = tuple(other.id for other in group if other.id != member.id)
-    return Survivor(inherit(member, group), others)
+    return Survivor(
+        inherit(member, group), tuple(other.id for other in group if other.id != member.id)
+    )
 
 
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
@@ -452,7 +453,8 @@ def part_alone(
 
     `fault`: a reason for refusal that the caller has found; "" if there is none.
     """
-    merge = replace(merge, text=_without_marks(merge))
+    if all(undated(member.content) == member.content for member in merge.members):
+        merge = replace(merge, text=undated(merge.text))  # days are shown, but not stored
     longest = max((len(member.content) for member in merge.members), default=0)
     most = max(LONGEST + LONGEST // 10, longest + longest // 5)  # models count words badly
     final = ""
@@ -472,12 +474,6 @@ def part_alone(
         return Part(merge, Belief.REFUSED, why, is_final=is_last, by="the model")
     fault = fault if merge.text else "the merged text is empty"
     return Part(merge, Belief.REFUSED, fault) if fault else checked(merge)
-
-
-def _without_marks(merge: ProposedMerge) -> str:
-    """Return the text without bracketed days and dates, which are shown but not stored."""
-    plain = undated(merge.text)
-    return merge.text if any(undated(m.content) != m.content for m in merge.members) else plain
 
 
 def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:

@@ -385,8 +385,7 @@ class MemoryDeduplicator:
         >>> report.retired
         0
         """
-        asker = Asker(self._model.name, thorough=thorough)
-        batch = self._batch(asker, max_calls, on_compared)
+        batch = self._batch(Asker(self._model.name, thorough=thorough), max_calls, on_compared)
         if dry_run:
             return (await batch.audit(groups, "certain", None)).report
         return await batch.run(on_progress, on_plan, on_event)
@@ -468,8 +467,7 @@ class MemoryDeduplicator:
         >>> audit.report.retired
         0
         """
-        batch = self._batch(asker or self._asker, None, on_compared)
-        return await batch.audit(groups, order, user)
+        return await self._batch(asker or self._asker, None, on_compared).audit(groups, order, user)
 
     async def retry_pending(
         self,

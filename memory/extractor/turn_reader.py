@@ -117,8 +117,7 @@ class TurnReader:
             return TurnsRead(ExtractionResult(problem=str(exc), usage=Usage.of_failure(exc)))
         except ModelError as exc:
             return TurnsRead(ExtractionResult(usage=Usage.of_failure(exc)), exc)
-        stored = await self._store_found(chunk, found, remembered, lease)
-        return TurnsRead(summed(stored, asked))
+        return TurnsRead(summed(await self._store_found(chunk, found, remembered, lease), asked))
 
     async def count_attempts(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
         """Count one failed attempt for each turn, because the model gave no usable answer.

@@ -71,8 +71,9 @@ class Asker:
         """
         if self.retry is RetryPolicy.AGAIN:
             return set()
-        due = now if self.retry is RetryPolicy.WHEN_DUE else None
-        return reader.attempts.waiting(self.model, due)
+        return reader.attempts.waiting(
+            self.model, now if self.retry is RetryPolicy.WHEN_DUE else None
+        )
 
 
 def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
