@@ -28,7 +28,7 @@ from memory.decide import similarity_histogram
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import DecisionRecord
 from memory.models import Action, Memory, Rules
-from memory.review.report import audit_report, write_report
+from memory.review.pages import audit_report, write_report
 from memory.store import MemoryStore
 from memory.upkeep import Answered, cards_of, read_decisions
 from tests import commands

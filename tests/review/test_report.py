@@ -17,7 +17,7 @@ from memory.decide import similarity_histogram
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError
 from memory.models import Rules
-from memory.review.report import (
+from memory.review.pages import (
     Report,
     audit_report,
     check_report_name,
