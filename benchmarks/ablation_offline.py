@@ -2,7 +2,7 @@
 
     python -m benchmarks.ablation_offline TRANSCRIPT.jsonl ... [--show RULE]
 
-Each pattern and each word list of `memory/offline/` is switched off, one at a time: the pattern
+Each pattern and each word list of the offline model is switched off, one at a time: the pattern
 then matches nothing, or the list is empty. The table counts the memories that are lost without the
 rule and those that are new, by the ratings of `benchmarks.extraction`: useful (y), useless (u),
 garbled (g), not rated yet (?). A rule is worth keeping if useful memories are lost without it, or
@@ -25,8 +25,8 @@ from benchmarks.extraction import extracted, key, load, read
 from memory.models import Turn
 
 MODULES = [
-    import_module(f"memory.offline.{name}")
-    for name in ("model", "english", "worth", "third_person")
+    import_module(f"memory.providers.{name}")
+    for name in ("offline", "english", "worth", "third_person")
 ]
 NEVER = re.compile(r"(?!)")
 

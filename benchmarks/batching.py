@@ -31,7 +31,7 @@ from memory.config import Config
 from memory.decide import PairSearch
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.search import CandidatePairs
 from memory.store import MemoryStore
 

@@ -31,7 +31,7 @@ from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
 from memory.interchange import to_memory
 from memory.models import PERSON, Action, LanguageModel, Memory, Question, Scope, Usage, Verdict
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from memory.text import normalise
 

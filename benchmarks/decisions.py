@@ -37,7 +37,7 @@ from memory.config import load_config
 from memory.coverage import Belief, compare, parse
 from memory.decide import decide_new, decided, resolve
 from memory.models import Action, Decision, Embedder, Memory, Question, Rules, SearchResult
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.search import similarities
 from memory.text import normalise
 from yardstick.score import wilson

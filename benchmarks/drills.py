@@ -42,7 +42,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import CannotUndo, MemoryPipelineError
 from memory.ledger import REVERSIBLE
 from memory.models import Memory, Query, new_memory_id
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.search import ChromaProcess, EmbeddedChroma
 from memory.store import MemoryStore, utc_now
 from memory.text import normalise, text_key

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from memory.interchange import to_turn
 from memory.models import Turn
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.runtime import read_objects
 
 AT_ONCE = 10

@@ -46,8 +46,13 @@ from memory.coverage import (
     marked,
     verify_by_words,
 )
-from memory.offline import asked_to_remember, only_asks_to_remember, retold, statements
-from memory.providers import WordLlamaEmbedder
+from memory.providers import (
+    WordLlamaEmbedder,
+    asked_to_remember,
+    only_asks_to_remember,
+    retold,
+    statements,
+)
 from memory.text import has_cjk, identity, periods, search_terms, telling_words, wordings
 
 AT = datetime(2026, 5, 8, tzinfo=UTC)

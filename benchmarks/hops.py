@@ -45,7 +45,7 @@ from memory.models import (
     Turn,
     Verdict,
 )
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 
 PACKAGE = Path(memory.__file__).parent

@@ -26,8 +26,7 @@ from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
 from memory.ledger import Ledger
 from memory.models import Memory, Vectors
-from memory.offline import OfflineModel
-from memory.providers import WordLlamaEmbedder
+from memory.providers import OfflineModel, WordLlamaEmbedder
 
 USERS = 50
 WRITES = 300

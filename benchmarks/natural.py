@@ -57,8 +57,7 @@ from memory.models import (
     Verdict,
     new_memory_id,
 )
-from memory.offline import OfflineModel
-from memory.providers import JUDGE, PAGE, REREAD, judge_question, rereading_question
+from memory.providers import JUDGE, PAGE, REREAD, OfflineModel, judge_question, rereading_question
 from memory.store import Asker, MemoryStore
 from memory.text import normalise
 

@@ -31,7 +31,7 @@ from memory.assembly import open_store, read_store
 from memory.config import Config
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory, Question, Verdict
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.text import text_key
 
 NEAREST = 10

@@ -36,8 +36,7 @@ from benchmarks.made_up import memories, sentence
 from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, SearchConfig
 from memory.models import Memory, Query, Scope, Vectors, new_memory_id
-from memory.offline import OfflineModel
-from memory.providers import WordLlamaEmbedder
+from memory.providers import OfflineModel, WordLlamaEmbedder
 from memory.search import SearchRouter
 from memory.store import MemoryStore, utc_now
 

@@ -38,7 +38,7 @@ from memory.coverage import (
     verify,
     verify_by_words,
 )
-from memory.offline import asked_to_remember, only_asks_to_remember, retold, statements
+from memory.providers import asked_to_remember, only_asks_to_remember, retold, statements
 from memory.text import (
     identity,
     normalise,
@@ -341,7 +341,7 @@ def timed(call: Callable[[], object], limit: float) -> tuple[float, bool]:
 _CACHES = [
     value
     for name, module in list(sys.modules.items())
-    if name.startswith(("memory.text.", "memory.coverage.", "memory.offline."))
+    if name.startswith(("memory.text.", "memory.coverage."))
     for value in vars(module).values()
     if hasattr(value, "cache_clear") and value.cache_info().maxsize > 1
 ]

@@ -25,7 +25,7 @@ from benchmarks.made_up import memories
 from memory.assembly import build_deduplicator, open_store
 from memory.errors import EmbeddingError
 from memory.models import Memory, MemoryLink, Vectors
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from memory.upkeep import reembed
 

@@ -26,7 +26,7 @@ from benchmarks.importing import AT_ONCE, config_of
 from benchmarks.made_up import memories
 from memory.assembly import build_deduplicator, open_store
 from memory.models import Memory, Vectors
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.search import persistent_client
 from memory.store import MemoryStore
 

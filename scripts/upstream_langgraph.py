@@ -19,7 +19,7 @@ from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.models import Vectors
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 
 FIELDS = ("text", "description", "content", "body")

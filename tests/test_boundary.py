@@ -21,7 +21,7 @@ from memory.coverage import (
     verify,
     verify_by_words,
 )
-from memory.offline import asked_to_remember, only_asks_to_remember, retold, statements
+from memory.providers import asked_to_remember, only_asks_to_remember, retold, statements
 from memory.text import (
     clean,
     fails,

@@ -37,7 +37,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.extractor import MemoryExtractor
 from memory.ledger import Ledger
 from memory.models import Memory, MergeGroup, Question, Vectors, Verdict
-from memory.offline import (
+from memory.providers import (
     OfflineModel,
     asked_to_remember,
     only_asks_to_remember,
@@ -53,8 +53,8 @@ from tests.turns import hook, turn
 
 MODULES = """
     coverage.covers coverage.order coverage.parse
-    coverage.rewordings coverage.times coverage.verification offline.english offline.model
-    offline.third_person offline.worth text.languages text.numbers text.period
+    coverage.rewordings coverage.times coverage.verification providers.english providers.offline
+    providers.third_person providers.worth text.languages text.numbers text.period
     text.signs text.time_finder text.times text.times.spans text.times.words text.tokens
 """.split()
 WITHOUT_PRECAUTION = {

@@ -17,7 +17,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LedgerError
 from memory.ledger import Ledger
 from memory.models import Turn
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from memory.upkeep import examine
 from tests import servers

@@ -15,8 +15,7 @@ from benchmarks.made_up import memories
 from memory.deduplicator import MemoryDeduplicator, new_run
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Outcome, Scale
-from memory.offline import OfflineModel
-from memory.providers import WordLlamaEmbedder
+from memory.providers import OfflineModel, WordLlamaEmbedder
 from memory.store import Conflict, MemoryStore
 from memory.text import text_key
 from tests.doubles import PlacedEmbedder, ticking, under

@@ -28,7 +28,7 @@ from memory import (
 from memory.assembly import compare
 from memory.errors import InputError, LedgerMissing
 from memory.models import Question, Verdict
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 
 pytestmark = pytest.mark.usefixtures("forked_chroma")
 

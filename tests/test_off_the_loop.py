@@ -21,7 +21,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.extractor import MemoryExtractor
 from memory.interchange import Reading
 from memory.models import Candidate, Question
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel

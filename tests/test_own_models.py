@@ -35,8 +35,7 @@ from memory.models import (
     Rereading,
     Verdict,
 )
-from memory.offline import OfflineModel
-from memory.providers import Asking, Budget, CallBudget, GuardedModel
+from memory.providers import Asking, Budget, CallBudget, GuardedModel, OfflineModel
 from memory.store import MemoryStore
 from tests import commands
 from tests.conftest import MakeMemory

@@ -20,7 +20,7 @@ def uses() -> list[Use]:
 
 def test_the_patterns_of_all_rooms_are_found() -> None:
     rooms = {use.where.split(".")[1] for use in uses()}
-    assert rooms >= {"agent", "config", "coverage", "interchange", "offline", "providers", "text"}
+    assert rooms >= {"agent", "config", "coverage", "interchange", "providers", "text"}
     assert {"memory.store.forgetting._BETWEEN_CLAUSES", "memory.text.tokens._PIECES"} <= {
         use.where for use in uses()
     }, "as a pattern, and as one of its methods"

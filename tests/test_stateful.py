@@ -26,8 +26,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import CannotUndo, MemoryNotFound, StillStatedBy
 from memory.ledger import REVERSIBLE, Ledger
 from memory.models import Memory, MemoryLink
-from memory.offline import OfflineModel
-from memory.providers import WordLlamaEmbedder
+from memory.providers import OfflineModel, WordLlamaEmbedder
 from memory.store import MemoryStore
 from memory.text import text_key
 from memory.upkeep import examine

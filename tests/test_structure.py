@@ -20,7 +20,7 @@ from scripts.faces import ROOMS
 ROOT = Path(__file__).parent.parent
 RANKS = [
     "errors", "text", "models", "config", "runtime", "coverage", "ledger",
-    "search", "decide", "providers", "offline", "store", "deduplicator", "extractor",
+    "search", "decide", "providers", "store", "deduplicator", "extractor",
     "interchange", "upkeep", "assembly", "agent", "adapters", "review", "cli", "orchestrator",
     "__main__",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from memory.agent import build_tools
 from memory.assembly import build_deduplicator, build_extractor, open_store
 from memory.config import Config, MemoryConfig
 from memory.models import Memory, Turn
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 
 DAYS = [datetime(2026, month, 6, 12, tzinfo=UTC) for month in (1, 1, 3)]

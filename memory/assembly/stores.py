@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from memory import interchange, ledger, offline, providers, search, store
+from memory import interchange, ledger, providers, search, store
 from memory.config import PLAIN_THRESHOLDS, Config, server_url
 from memory.errors import (
     ConfigError,
@@ -266,7 +266,7 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
     if own is not None:
         return guarded(own, config)
     if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
-        return offline.OfflineModel()
+        return providers.OfflineModel()
     wanted = config.memory
     prompt = providers.extraction_prompt(wanted.extraction_instructions, wanted.categories)
     if config.llm.provider == "openai":
@@ -292,7 +292,7 @@ def guarded(model: LanguageModel, config: Config) -> LanguageModel:
 
     Raises: ConfigError if the model lacks a required attribute.
     """
-    if type(model) is offline.OfflineModel or isinstance(model, providers.GuardedModel):
+    if type(model) is providers.OfflineModel or isinstance(model, providers.GuardedModel):
         return model
     llm = config.llm
     return providers.GuardedModel(

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory import deduplicator, extractor, ledger, offline, store, upkeep
+from memory import deduplicator, extractor, ledger, providers, store, upkeep
 from memory.assembly.stores import build_model, guarded, open_store
 from memory.config import Config, load_config
 from memory.errors import ConfigError, InputError, installed
@@ -86,7 +86,7 @@ def build_review(
     """
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)
-    judges = [offline.OfflineModel(), model]
+    judges = [providers.OfflineModel(), model]
     return upkeep.Review(
         store,
         rules,

@@ -38,8 +38,7 @@ from memory.models import (
     Usage,
     name_of_candidate,
 )
-from memory.offline import asked_to_remember, only_asks_to_remember, retold
-from memory.providers import Budget
+from memory.providers import Budget, asked_to_remember, only_asks_to_remember, retold
 from memory.runtime import in_thread, in_thread_if_long, telemetry
 from memory.store import MemoryStore
 from memory.text import text_key, undated

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,19 +13,135 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter
 
 from memory.ledger import tables as t
+from memory.ledger.judgements import FORGOTTEN_REASON, KnownPair
 from memory.ledger.memories import to_row
-from memory.ledger.records import (
-    FORGOTTEN_REASON,
-    NOTHING_BEFORE,
-    REVERSIBLE,
-    VERDICTS,
-    DecisionRecord,
-    Run,
-    with_verdicts,
-)
-from memory.ledger.statements import Prepared, TableGroup, among, naming_damage
+from memory.ledger.tables import Prepared, TableGroup, among, naming_damage
 from memory.models import PERSON, Action, Decision, Memory, Refusal
 from memory.text import text_of
+
+REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE, Action.SUPERSEDE)
+"""The actions that retire memories and can be undone."""
+
+NOTHING_BEFORE = '{"rows": {}, "links": []}'
+"""The saved state of a decision that has nothing to restore."""
+
+VERDICTS = "distinct"
+
+
+def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
+    """Return `image`, the JSON that a decision saves for undo, with `verdicts` added."""
+    return json.dumps({**json.loads(image), VERDICTS: verdicts})
+
+
+@dataclass(frozen=True)
+class DecisionRecord:
+    """A decision as stored. Its `number` increases with each new decision.
+
+    `run`: the batch or import that made the decision, if any. `members`: the ids of the memories
+    that the decision is about. `survivors` has pairs: the id of a memory that the decision kept
+    live, and the ids of the memories that it replaced. `before`: JSON with the state that undo
+    restores: rows of the table `memories`, links and verdicts. `model`: the model's name, or
+    "person"; None if rules decided alone. `refused`: the merged texts that were refused.
+
+    `similarity` and `cosine`: those of the compared memories on which the decision is based. For
+    more than two memories, they are the lowest. Each of them is None if it was not recorded.
+
+    `verified`: how merged texts were checked: "by words", which is a comparison of their words with
+    those of the members; "by a second reading" of a model; or "by a person". None if no check is
+    recorded.
+
+    >>> outcome = memories.remember("Ari rows.", user="Ari")
+    >>> newer = memories.remember("Ari rows!", user="Ari")
+    >>> [record] = store.history(newer.memory.id)[-1:]
+    >>> record.reason, record.reversible, record.number == newer.number
+    ('same text', True, True)
+    """
+
+    number: int
+    run: str | None
+    at: datetime
+    action: Action
+    reason: str
+    similarity: float | None
+    members: tuple[str, ...]
+    survivors: tuple[tuple[str, tuple[str, ...]], ...]
+    before: str
+    pending: bool
+    undone: bool
+    model: str | None
+    cosine: float | None = None
+    verified: str | None = None
+    refused: tuple[Refusal, ...] = ()
+
+    @property
+    def scrubbed(self) -> bool:
+        """Whether a memory in `before` was forgotten later, so that undo cannot restore it."""
+        image = json.loads(self.before)
+        return None in image["rows"].values() or image.get(VERDICTS, ()) is None
+
+    @property
+    def by_person(self) -> bool:
+        return self.model == PERSON
+
+    @property
+    def left_for_later(self) -> bool:
+        return self.by_person and not self.survivors and not self.verdicts
+
+    @property
+    def reversible(self) -> bool:
+        """Whether undo accepts this kind of decision.
+
+        Undo accepts decisions that retire memories, and a person's decisions to keep all members.
+        """
+        return self.action in REVERSIBLE or (self.by_person and self.action is Action.KEEP_BOTH)
+
+    @property
+    def verdicts(self) -> tuple[KnownPair, ...]:
+        """The pairs of texts that a person called distinct in this decision.
+
+        Each pair comes with the earlier verdict on the pair, not with this person's verdict. Undo
+        restores the earlier verdict. There are no pairs if a model or rules decided, or if the
+        earlier verdicts were erased.
+        """
+        return tuple(KnownPair(*verdict) for verdict in json.loads(self.before).get(VERDICTS) or ())
+
+    @property
+    def created(self) -> tuple[str, ...]:
+        """Ids of the rows that the decision created.
+
+        These are new memories, and retired copies that keep the earlier text of a changed memory.
+        """
+        named = [name for survivor, retired in self.survivors for name in (survivor, *retired)]
+        return tuple(name for name in dict.fromkeys(named) if name not in self.members)
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """Ids of the members that the decision kept live or replaced, as `survivors` records.
+
+        If `survivors` names no member, the result has all members.
+        """
+        named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
+        return tuple(name for name in self.members if name in named) or self.members
+
+    @property
+    def involved(self) -> tuple[str, ...]:
+        return (*self.members, *self.created)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A batch or import. `began_at` is the time of its first decision.
+
+    `decisions`: the number of its decisions by action. `pending` and `undone`: how many of its
+    decisions are pending or undone.
+    """
+
+    name: str
+    began_at: datetime
+    decisions: dict[str, int]
+    pending: int
+    undone: int
+
 
 _HIGHEST_NUMBER = 2**31 - 1  # of an integer column in PostgreSQL
 

@@ -5,22 +5,51 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.records import FORGOTTEN_REASON, Attempt, KnownPair
-from memory.ledger.statements import (
-    Prepared,
-    TableGroup,
-    among,
-    in_scope,
-    scope_values_of,
-    upsert,
-)
+from memory.ledger.tables import Prepared, TableGroup, among, in_scope, scope_values_of, upsert
 from memory.models import JUDGES, PERSON, SCOPE_FIELDS, Judge, Memory, Scope
 from memory.text import dated_key, text_of
+
+
+class KnownPair(NamedTuple):
+    """A pair of texts in a scope, and the verdict that the two texts are distinct.
+
+    `scope`: the key of the scope. `low_key` and `high_key`: the `dated_key` of the two texts, in
+    sorted order; in decisions of schema 8, their `text_key`. `by`: the judge who called the texts
+    distinct. `reason`: why. `by` and `reason` are None if there is no verdict.
+    """
+
+    scope: str
+    low_key: str
+    high_key: str
+    reason: str | None
+    by: str | None
+
+    @property
+    def pair(self) -> tuple[str, str, str]:
+        return self.scope, self.low_key, self.high_key
+
+
+FORGOTTEN_REASON = "forgotten"
+"""The text that replaces the reason of a decision or verdict about a forgotten memory."""
+
+
+class Attempt(NamedTuple):
+    """How often a model failed to judge a pair of texts.
+
+    `next_at`: the time, in UTC, from which the model may be asked again; None means never.
+    """
+
+    low_key: str
+    high_key: str
+    model: str
+    attempts: int
+    next_at: str | None
+
 
 TextPair = tuple[str, str, str]
 """The key of a scope, and the `dated_key` of two texts in sorted order."""

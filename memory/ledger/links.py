@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.statements import Prepared, TableGroup, among
+from memory.ledger.tables import Prepared, TableGroup, among
 from memory.models import INVERSE_LINK, MemoryLink
 
 _TOUCHING = sa.or_(among(t.links.c.low_id, "ids"), among(t.links.c.high_id, "ids"))

@@ -21,8 +21,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.records import ScopeValues
-from memory.ledger.statements import Prepared, TableGroup, among, scope_values_of
+from memory.ledger.tables import Prepared, ScopeValues, TableGroup, among, scope_values_of
 from memory.models import SCOPE_FIELDS, Vector
 from memory.text import search_terms
 

@@ -7,16 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.records import Change, LiveRow, ScopeValues
-from memory.ledger.statements import Prepared, TableGroup, among, in_scope, scope_values_of
+from memory.ledger.tables import Prepared, ScopeValues, TableGroup, among, in_scope, scope_values_of
 from memory.models import SCOPE_FIELDS, Scope, Vector, Vectors
+
+
+class Change(NamedTuple):
+    """A memory that an index must read again, because it was written after a given revision.
+
+    `text_key` is "" for a forgotten memory. `number` is the position in order of arrival.
+    """
+
+    id: str
+    live: bool
+    values: ScopeValues
+    text_key: str
+    revision: int
+    number: int
+
+
+class LiveRow(NamedTuple):
+    """A live memory with the values that decide its scope.
+
+    `number`: the memory's position in order of arrival.
+    """
+
+    id: str
+    text_key: str
+    values: ScopeValues
+    number: int
+
 
 _PAGE = 500
 _MANY = 4

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
-from memory import coverage, offline
+from memory import coverage, providers
 from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
 from memory.ledger import (
     FORGOTTEN_REASON,
@@ -458,8 +458,8 @@ def _without(text: str, speaker: str, at: datetime, contents: Sequence[str]) -> 
 
 def _forms(said: str, speaker: str, at: datetime) -> list[str]:
     clauses = dict.fromkeys([said, *_BETWEEN_CLAUSES.split(said)])
-    retold = [offline.retold(clause, speaker, at) for clause in clauses if clause]
-    statements = (one.text for one in offline.statements(said, speaker, at))
+    retold = [providers.retold(clause, speaker, at) for clause in clauses if clause]
+    statements = (one.text for one in providers.statements(said, speaker, at))
     return list(dict.fromkeys([*clauses, *retold, *statements]))
 
 

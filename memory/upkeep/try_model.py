@@ -135,7 +135,7 @@ async def try_model(
     A model that fails at one part is still asked about the others. `clock` gives seconds.
 
     >>> import asyncio
-    >>> from memory.offline import OfflineModel
+    >>> from memory.providers import OfflineModel
     >>> asyncio.run(try_model(OfflineModel())).failures["page"]
     'it reads no pages'
     """

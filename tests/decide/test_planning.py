@@ -16,7 +16,7 @@ from memory.decide.planning import Planner, PlanSettings
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger, Row, Snapshot, VectorTable
 from memory.models import COPIES_FROM, Memory, Rules, Scope, Vectors
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.search import similarity
 from memory.store import MemoryStore
 from memory.text import text_key

@@ -20,8 +20,7 @@ from memory.models import (
     Rules,
     Verdict,
 )
-from memory.offline import OfflineModel
-from memory.providers import GuardedModel
+from memory.providers import GuardedModel, OfflineModel
 from memory.store import Conflict, MemoryStore
 from tests.doubles import PlacedEmbedder, ScriptedModel, under
 

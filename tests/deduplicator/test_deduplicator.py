@@ -31,8 +31,7 @@ from memory.models import (
     Survivor,
     Verdict,
 )
-from memory.offline import OfflineModel
-from memory.providers import GuardedModel
+from memory.providers import GuardedModel, OfflineModel
 from memory.search import VectorsByUser, similarity
 from memory.store import Asker, MemoryStore, reopen_pending
 from memory.upkeep import cards_of

@@ -13,7 +13,7 @@ from memory.errors import ModelUnavailable
 from memory.extractor.extractor import MemoryExtractor
 from memory.ledger import Ledger
 from memory.models import Candidate, Turn
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel
@@ -96,7 +96,7 @@ def crash_before_the_turn_is_finished(model: ScriptedModel, extractor: MemoryExt
     """Store the memory of a turn, then fail."""
     model.extractions = [[Candidate(content=CAT, turns=(0,))]]
     with pytest.MonkeyPatch.context() as crashing:
-        crashing.setattr("memory.ledger.turns.Turns.finish", lambda _writer, _seq: 1 / 0)
+        crashing.setattr("memory.ledger.attachments.Turns.finish", lambda _writer, _seq: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hook(extractor, turn("I adopted a cat!"))
 

@@ -24,7 +24,7 @@ from memory.config import load_config
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError, WrongArgument
 from memory.models import Memory
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from tests.interchange.backs import replace
 
 pytestmark = pytest.mark.usefixtures("forked_chroma")

@@ -21,8 +21,7 @@ from sqlalchemy.engine import Engine
 
 from memory.errors import InputError, LedgerError, LedgerMissing
 from memory.interchange import read_memories, write_memory
-from memory.ledger.ledger import Ledger, open_database
-from memory.ledger.snapshot import take_snapshot
+from memory.ledger.ledger import Ledger, open_database, take_snapshot
 from memory.ledger.tables import attempts, distinct_pairs
 from memory.models import Action, Decision, Judge, LinkType, Memory, MemoryLink, Scope, Turn
 from memory.store import erase

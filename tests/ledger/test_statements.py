@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import tables as t
 from memory.ledger.ledger import Ledger, open_database
-from memory.ledger.statements import Prepared, among
+from memory.ledger.tables import Prepared, among
 from memory.models import Verdict
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from memory.config import LLMConfig
 from memory.errors import ModelAnswerError
 from memory.models import MergeReading, ProposedMerge, Rereading
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.providers.gemini import GeminiModel
 from memory.providers.guarding import GuardedModel
 from memory.text import day_of

@@ -14,7 +14,7 @@ import httpx2
 from memory.deduplicator import Judging, MemoryDeduplicator
 from memory.ledger import DecisionRecord
 from memory.models import PERSON, LanguageModel, Rules
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.review.server import BrowserSession, ReviewServer
 from memory.runtime import Address, LoopThread, serve_until
 from memory.store import Asker, MemoryStore

@@ -11,7 +11,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel

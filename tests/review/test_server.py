@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from memory.models import Action, Decision, MergeGroup, Outcome, Refusal, Verdict
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel

@@ -13,7 +13,7 @@ from memory.assembly import build_review
 from memory.config import AgentConfig, Config
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from memory.upkeep.answers import Answered, AnsweredMember, ReviewAnswer
 from memory.upkeep.cards import Card

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from memory.errors import ModelUnavailable
 from memory.models import Candidate, Extraction, Memory, Turn, Usage
-from memory.offline import OfflineModel
+from memory.providers import OfflineModel
 from memory.upkeep import try_model
 from memory.upkeep.try_model import page_shown
 from tests.doubles import Groups, PageModel

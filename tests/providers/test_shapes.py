@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.shapes import MORE, SHAPES, alone, forget, partners, text_of, together
 from memory.coverage import LONGEST, Belief, compare, differs, parse, verify, verify_by_words
-from memory.offline import english, third_person
-from memory.offline.model import retold, statements
+from memory.providers import english, third_person
+from memory.providers.offline import retold, statements
 from memory.text import identity, normalise, tokens
 
 ONCE_SLOW = (

@@ -25,8 +25,8 @@ from memory.models import (
     Usage,
     Verdict,
 )
-from memory.offline.english import english_statements, retold_english
-from memory.offline.worth import is_kept_as_said, without_lead, without_mention
+from memory.providers.english import english_statements, retold_english
+from memory.providers.worth import is_kept_as_said, without_lead, without_mention
 from memory.runtime import in_thread_if_long
 from memory.text import guarded, is_japanese, sentences, telling_words, with_dates
 

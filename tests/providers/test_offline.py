@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory.coverage import Belief, verify_by_words
 from memory.models import Memory, Question, Turn
-from memory.offline.model import OfflineModel
+from memory.providers.offline import OfflineModel
 from memory.text import sentences
 from tests.conftest import MakeMemory
 from tests.doubles import START

@@ -6,8 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from memory.offline.third_person import ends_in_company, third_person
-from memory.offline.worth import content_words, has_dangling_pronoun, is_worth_keeping, stands_alone
+from memory.providers.third_person import ends_in_company, third_person
+from memory.providers.worth import (
+    content_words,
+    has_dangling_pronoun,
+    is_worth_keeping,
+    stands_alone,
+)
 from memory.text import names_attribute, plain_form, with_dates
 
 # --- clauses --------------------------------------------------------------------------------------
