@@ -150,7 +150,7 @@ class InputError(MemoryPipelineError):
     >>> memories.remember(" ", user="Mia")
     Traceback (most recent call last):
         ...
-    memory.errors.InputError: Memory: content is empty
+    memory.errors.InputError: remember: text must be a text of 1 to 100,000 characters...
     """
 
     def __init__(

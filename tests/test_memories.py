@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memory import ChatMemory, Memories, Memory, Scope, Turn, open_chat_memory
+from memory import ChatMemory, Memories, Memory, Scope, open_chat_memory
 from memory.errors import MemoryPipelineError
 from memory.store import NOBODY, matching, unread_snapshot
 from tests.doubles import START
@@ -171,54 +171,6 @@ def test_an_exchange_recalls_what_was_said_before_and_hears(tmp_path: Path) -> N
             assert await memory.waiting() == 1
 
     asyncio.run(talk())
-
-
-MISUSES: dict[str, tuple[Callable[[ChatMemory], Any], str]] = {
-    "a turn without an offset": (
-        lambda memory: memory.hear(Turn(speaker="Mia", text="x", at=datetime(2026, 5, 1))),
-        "Turn: at",
-    ),
-    "a text for a turn": (
-        lambda memory: memory.hear("hi"),  # type: ignore[arg-type]
-        "hear: needs a Turn, not str",
-    ),
-    "an empty user": (lambda memory: memory.remember("x", user=""), "Memory: user"),
-    "no text": (
-        lambda memory: memory.remember(None, user="Mia"),  # type: ignore[arg-type]
-        "remember: needs a text",
-    ),
-    "an empty text": (lambda memory: memory.remember(" ", user="Mia"), "content is empty"),
-    "a negative k": (lambda memory: memory.recall("x", user="Mia", k=-1), "k must be at least 1"),
-    "a time without an offset": (
-        lambda memory: memory.recall("x", user="Mia", since=datetime(2026, 5, 1)),
-        "since has no time zone",
-    ),
-    "nobody": (lambda memory: memory.recall("x"), "user=NAME"),
-    "an empty user to recall": (lambda memory: memory.recall("x", user=" "), "user is empty"),
-    "no query": (
-        lambda memory: memory.recall(None, user="Mia"),  # type: ignore[arg-type]
-        "recall: needs a text",
-    ),
-    "an empty description": (
-        lambda memory: memory.matching(" ", user="Mia"),
-        "the description is empty",
-    ),
-    "an unknown memory": (lambda memory: memory.forget("mem_000000000000"), "no live memory"),
-    "an unknown decision": (lambda memory: memory.undo(99), "decision 99"),
-}
-
-
-@pytest.mark.parametrize("name", MISUSES)
-def test_a_misuse_is_named_in_one_line(tmp_path: Path, name: str) -> None:
-    call, message = MISUSES[name]
-
-    async def misuse() -> None:
-        async with open_chat_memory(data_dir=str(tmp_path), llm_provider="offline") as memory:
-            await call(memory)
-
-    with pytest.raises(MemoryPipelineError, match=message) as caught:
-        asyncio.run(misuse())
-    assert "\n" not in str(caught.value)
 
 
 def test_a_missing_memory_is_a_lookup_error_too(memories: Memories) -> None:

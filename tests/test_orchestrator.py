@@ -172,8 +172,8 @@ def test_transcripts_of_one_name_and_other_people_share_no_conversation(folder: 
     [
         ("{", "is not JSON"),
         ('{"user": "Mia", "text": "x"}', "timestamp is missing"),
-        ('{"text": "x", "timestamp": "2026-05-01T08:00:00Z"}', "speaker: input should be"),
-        ('{"user": "Mia", "timestamp": "2026-05-01T08:00:00Z"}', "text: input should be"),
+        ('{"text": "x", "timestamp": "2026-05-01T08:00:00Z"}', "speaker: must be"),
+        ('{"user": "Mia", "timestamp": "2026-05-01T08:00:00Z"}', "text: must be"),
     ],
 )
 def test_a_broken_transcript_is_refused_whole_with_its_line(

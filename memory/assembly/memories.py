@@ -12,13 +12,22 @@ from memory.assembly.wiring import open_chat_memory
 from memory.config import Config
 from memory.errors import LedgerError
 from memory.ledger import DecisionRecord
-from memory.models import DeduplicationReport, Embedder, LanguageModel, Memory, Outcome, Recalled
+from memory.models import (
+    DeduplicationReport,
+    Embedder,
+    LanguageModel,
+    Memory,
+    Outcome,
+    Recalled,
+    checked,
+)
 from memory.runtime import LoopThread
 from memory.store import Forgotten, ForgottenUser, MemoryStore
 
 T = TypeVar("T")
 
 
+@checked
 class Memories:
     """Memories in a file, for scripts, notebooks and threads: `ChatMemory` without `await`.
 

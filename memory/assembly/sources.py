@@ -137,7 +137,7 @@ def read_source(source: Source, config: Config) -> Brought:
     >>> size = Path("mia.jsonl").write_text('{"content": "Mia rows."}\\n{"user": "Mia"}')
     >>> brought = read_source(Source(file="mia.jsonl"), config)
     >>> [memory.content for memory in brought.memories], [str(why) for why in brought.left_out]
-    (['Mia rows.'], ['mia.jsonl:2: content: field required; this line is left out'])
+    (['Mia rows.'], ['mia.jsonl:2: content: is missing; this line is left out'])
 
     Raises: InputError if the source cannot be read.
     """

@@ -17,7 +17,7 @@ from memory import deduplicator, extractor, ledger, providers, store, upkeep
 from memory.assembly.stores import build_model, guarded, open_store
 from memory.config import Config, load_config
 from memory.errors import ConfigError, InputError, installed
-from memory.models import PERSON, Embedder, LanguageModel, Scope
+from memory.models import PERSON, Embedder, LanguageModel, Scope, checked
 from memory.runtime import OfEachLoop
 from memory.store import Asker
 
@@ -173,6 +173,7 @@ class Proposer:
         return model, build_deduplicator(self._store, self._config, model)
 
 
+@checked
 def open_chat_memory(
     config: Config | Path | None = None,
     *,

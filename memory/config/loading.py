@@ -18,7 +18,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from memory.config.naming import KeyPath, check_approved
 from memory.config.settings import ACCESS, REMOVED, SECTIONS, Config, MemoryConfig
 from memory.errors import ConfigError
-from memory.models import MAX_QUOTED, first_problem
+from memory.models import MAX_QUOTED, checked, first_problem
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,7 @@ Override = tuple[KeyPath, str, Any]
 """A key, the source of its value (the name of a variable or of a setting), and the value."""
 
 
+@checked
 def load_config(
     config: Config | Path | None = None,
     environ: Mapping[str, str] = os.environ,

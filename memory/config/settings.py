@@ -17,8 +17,8 @@ from memory.models import (
     MAX_CONTENT,
     NEAR_COPY,
     PLAIN,
+    Checked,
     Cleaned,
-    Frozen,
     Name,
     Price,
     Rules,
@@ -84,7 +84,7 @@ def _timezone(name: str) -> str:
 Timezone = Annotated[str, AfterValidator(_timezone)]
 
 
-class SearchConfig(Frozen):
+class SearchConfig(Checked):
     """Settings of the search.
 
     `vectors_mb`: the most megabytes of RAM for vectors; the vectors of the users searched last are
@@ -102,7 +102,7 @@ class SearchConfig(Frozen):
     chroma_url: ServerUrl | None = None
 
 
-class EmbeddingConfig(Frozen):
+class EmbeddingConfig(Checked):
     """Settings of the embedder, which turns texts into vectors.
 
     An existing store keeps its embedder until `memory-dedup store reembed` is run.
@@ -133,7 +133,7 @@ class EmbeddingConfig(Frozen):
     scale: Scale | Literal["plain"] | None = None
 
 
-class MemoryConfig(Frozen):
+class MemoryConfig(Checked):
     """Settings of the store, and of how memories are compared, merged and extracted.
 
     `dedup_enabled`: whether new memories are compared with stored ones. `dedup_upper_threshold`:
@@ -253,7 +253,7 @@ PLAIN_THRESHOLDS = (
 )
 
 
-class LLMConfig(Frozen):
+class LLMConfig(Checked):
     """Settings of the language model, with its limits and prices.
 
     `provider`: the name of a built-in provider, or your own model as `package.module:factory`.
@@ -295,7 +295,7 @@ class LLMConfig(Frozen):
         return None if self.price is None else self.price.of(usage)
 
 
-class AgentConfig(Frozen):
+class AgentConfig(Checked):
     """Settings of the server that gives an agent access to the memories.
 
     `user`: serve only this user's memories; None serves all. `workspace_dir`: the folder for copies
@@ -312,7 +312,7 @@ class AgentConfig(Frozen):
     quiet_scaffolds: bool = False
 
 
-class Config(Frozen):
+class Config(Checked):
     """The settings of the program, read once.
 
     >>> config.llm.provider, config.memory.dedup_upper_threshold

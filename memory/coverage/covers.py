@@ -1,35 +1,54 @@
 """Coverage: whether one text states everything that another states, and what it lacks.
 
 Text A covers text B if A states each number, name, negation and content word of B. A different word
-order or preposition must not change who does what. The extra words of A must only add to B: "a
-tabby cat" covers "a cat", "a cat allergy" does not. In doubt, neither text covers the other. Only
-English is read so far; in other languages, every word counts, in its order.
+order or preposition must not change who does what: in English, a phrase may move to the other end
+of a sentence, and no other change of order is accepted. The extra words of A must only add to B:
+"a tabby cat" covers "a cat", "a cat allergy" does not. In doubt, neither text covers the other.
+Only English is read so far; in other languages, every word counts, in its order.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from typing import Literal, TypeVar
+from functools import cached_property
 
-from memory.coverage.order import Side, changed_by_additions, in_order, moved
 from memory.coverage.parse import Parse, Word, parse
-from memory.coverage.written import beyond, punctuated_otherwise, written_otherwise
+from memory.models import Memory
 from memory.text import (
+    CAUSAL_NOUNS,
+    CONDITIONS,
+    DOUBTS,
     ENGLISH,
+    IRREGULAR_PLURALS,
+    JAPANESE,
+    MONTH_SET,
+    NARROWING,
+    NO_ADVERBS,
     NOT,
+    NUMBERS,
+    POSITIVE_EST,
+    PRIVATIVE,
+    REPORTS,
+    STATED,
+    TEMPORAL,
+    UNITS,
+    WEEKDAYS,
+    Kind,
+    compatible,
     guarded,
     identity,
-    is_japanese,
+    is_code,
+    language_of,
+    literal_start,
+    literal_value,
     may_be_english,
-    shortened,
-    visible,
+    plain_form,
+    quotations,
+    tokens,
 )
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,12 +71,12 @@ class Comparison:
         return not self.only_a
 
 
-_SAME = Comparison((), ())
 LONGEST = 4_000
 """Limit in characters for comparing two texts; a longer text covers only an equal text."""
 
 
 CANNOT_TELL = ("what cannot be compared",)
+_ORDER = "word order"
 
 
 @guarded(lambda _a, _b: Comparison(CANNOT_TELL, CANNOT_TELL))
@@ -70,50 +89,94 @@ def compare(a: str, b: str) -> Comparison:
     """
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
-    left, right = _parses(a, b)
-    if not left.language == right.language == ENGLISH:
-        return _compare_in_order(a, b, left, right)
-    extra_left, extra_right = left.counts - right.counts, right.counts - left.counts
-    sides = Side(a, left, extra_left), Side(b, right, extra_right)
-    only_a, only_b = _surfaces(left.words, extra_left), _surfaces(right.words, extra_right)
-    conflict = _turning_in_one(left, right) + written_otherwise(a, b)
-    if left.persons != right.persons:
-        persons = Counter(left.persons), Counter(right.persons)
-        conflict += beyond(*persons) or ("word order",)
-    if extra_left or extra_right:
-        conflict += tuple(  # a sign without a letter or a digit is never a mere addition
-            key for key in (*extra_left, *extra_right) if not any(map(str.isalnum, key))
-        )
-    if extra_left and extra_right:
-        return Comparison(_unique(only_a + conflict), _unique(only_b + conflict))
-    return _compare_sides(*sides, conflict + moved(*sides), only_a, only_b)
-
-
-def _parses(a: str, b: str) -> tuple[Parse, Parse]:
     left, right = parse(a), parse(b)
     if left.language == ENGLISH != right.language and may_be_english(b):
-        return left, parse(b, ENGLISH)
-    if right.language == ENGLISH != left.language and may_be_english(a):
-        return parse(a, ENGLISH), right
-    return left, right
+        right = parse(b, ENGLISH)
+    elif right.language == ENGLISH != left.language and may_be_english(a):
+        left = parse(a, ENGLISH)
+    if not left.language == right.language == ENGLISH:
+        return _compare_in_order(a, b, left, right)
+    return _compare_english(
+        _Side(a, left, left.counts - right.counts), _Side(b, right, right.counts - left.counts)
+    )
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of two compared texts.
+
+    `extra` counts the words that this text has more often than the other text. It maps the form
+    of a word for comparison, `Word.stated`, to the number of extra occurrences.
+    """
+
+    text: str
+    parse: Parse
+    extra: Counter[str]
+
+    @cached_property
+    def added(self) -> list[bool]:
+        """For each word of this text, in order, whether the other text lacks the word.
+
+        If this text has a word more often than the other text, only the extra occurrences count as
+        lacking. These are the last ones.
+        """
+        remaining = dict(self.extra)
+        is_extra = []
+        for stated in reversed(self.parse.stated):
+            is_extra.append(remaining.get(stated, 0) > 0)
+            remaining[stated] = remaining.get(stated, 0) - 1
+        return is_extra[::-1]
+
+
+def _compare_english(a: _Side, b: _Side) -> Comparison:
+    left, right = a.parse, b.parse
+    only_a, only_b = (
+        [w.surface for w in side.parse.words if w.stated in side.extra and w.key != NOT]
+        for side in (a, b)
+    )
+    conflict = [
+        *([NOT] if left.negations != right.negations else ()),
+        *sorted({key for key, _ in left.turning ^ right.turning}),
+        *(["?"] if left.asks != right.asks else ()),
+        *_written_otherwise(a.text, b.text),
+    ]
+    if left.persons != right.persons:
+        conflict += _beyond(Counter(left.persons), Counter(right.persons)) or [_ORDER]
+    # a sign without a letter or a digit is never a mere addition
+    conflict += [key for key in (*a.extra, *b.extra) if not any(map(str.isalnum, key))]
+    if not (a.extra and b.extra):
+        conflict += _moved(a, b)
+        shades = Counter(left.shades), Counter(right.shades)
+        only_a += [shade for shade, _ in shades[0] - shades[1]]
+        only_b += [shade for shade, _ in shades[1] - shades[0]]
+        if not conflict and bool(only_a) != bool(only_b):
+            longer, shorter = (a, b) if only_a else (b, a)
+            conflict = _changed_by_additions(longer, shorter, only_a or only_b)
+        elif not conflict and not only_a:
+            conflict = _punctuated_otherwise(left, right)
+    return _comparison(only_a, only_b, conflict)
+
+
+def _comparison(only_a: list[str], only_b: list[str], both: list[str]) -> Comparison:
+    return Comparison(tuple(dict.fromkeys(only_a + both)), tuple(dict.fromkeys(only_b + both)))
 
 
 def _compare_in_order(a: str, b: str, left: Parse, right: Parse) -> Comparison:
     """Compare two texts of which at least one is not English: every word counts, in its order."""
-    first, second = (in_order(parsed, text) for parsed, text in ((left, a), (right, b)))
-    conflict = written_otherwise(a, b)
+    first, second = _in_order(left, a), _in_order(right, b)
+    conflict = _written_otherwise(a, b)
     if first == second and left.asks == right.asks:
-        return Comparison(conflict, conflict)
+        return _comparison([], [], conflict)
     ours, theirs = Counter(first) - Counter(second), Counter(second) - Counter(first)
-    only_a, only_b = tuple(filter(str.strip, ours)), tuple(filter(str.strip, theirs))
-    both = conflict or (() if only_a and only_b else only_a or only_b or ("word order",))
-    return Comparison(_unique(only_a + both), _unique(only_b + both))
+    only_a, only_b = list(filter(str.strip, ours)), list(filter(str.strip, theirs))
+    both = conflict or ([] if only_a and only_b else only_a or only_b or [_ORDER])
+    return _comparison(only_a, only_b, both)
 
 
 def _compare_documents(a: str, b: str) -> Comparison:
     first, second = identity(a), identity(b)
     if first == second:
-        return _SAME
+        return Comparison((), ())
     words = first.split(), second.split()
     only_a, only_b = (
         [word[:40] for word in dict.fromkeys(own) if word not in other][:3]
@@ -123,24 +186,6 @@ def _compare_documents(a: str, b: str) -> Comparison:
 
 
 _DOCUMENT = f"more than {LONGEST:,} characters"
-
-
-def _compare_sides(
-    left: Side,
-    right: Side,
-    conflict: tuple[str, ...],
-    only_a: tuple[str, ...],
-    only_b: tuple[str, ...],
-) -> Comparison:
-    shades = Counter(left.parse.shades), Counter(right.parse.shades)
-    only_a += tuple(shade for shade, _ in shades[0] - shades[1])
-    only_b += tuple(shade for shade, _ in shades[1] - shades[0])
-    if not conflict and bool(only_a) != bool(only_b):
-        longer, shorter = (left, right) if only_a else (right, left)
-        conflict = changed_by_additions(longer, shorter, only_a or only_b)
-    elif not conflict and not only_a:
-        conflict = punctuated_otherwise(left.parse, right.parse)
-    return Comparison(_unique(only_a + conflict), _unique(only_b + conflict))
 
 
 @guarded(lambda _a, _b: False)
@@ -155,214 +200,364 @@ def covers(a: str, b: str) -> bool:
     return compare(a, b).a_covers_b
 
 
-def _surfaces(words: Sequence[Word], extra: Counter[str]) -> tuple[str, ...]:
-    return tuple([word.surface for word in words if word.stated in extra and word.key != NOT])
+@guarded(lambda _a, _b: Comparison(CANNOT_TELL, CANNOT_TELL))
+def compare_memories(a: Memory, b: Memory) -> Comparison:
+    """Return what each of two memories states and the other does not, times included.
 
+    Time expressions that may mean the same time count as equal words: "yesterday" and "on 5
+    January". If one memory has more of them, the two are only compared if they were said on the
+    same day, since what happened "on 5 January" may have happened on another day too.
 
-def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(words))
-
-
-def _turning_in_one(left: Parse, right: Parse) -> tuple[str, ...]:
-    negated = () if left.negations == right.negations else (NOT,)
-    turning = sorted({key for key, _ in left.turning ^ right.turning})
-    asked = () if left.asks == right.asks else ("?",)
-    return (*negated, *turning, *asked)
-
-
-# --- what differs, as runs of words ---------------------------------------------------------------
-
-MOST_WORDS = 1_000
-"""Limit in words for finding single differences between two texts.
-
-Equal words at the start and at the end of both texts are not counted. If either text has more other
-words than this, all the other words count as one difference.
-"""
-
-_HAN = "\u3005\u3400-\u9fff\uf900-\ufaff"
-_KANA = "\u3041-\u309f\u30a1-\u30ff\uff66-\uff9f"
-_SIGN = (
-    "!-/:-@\\[-`{-~\u00a1-\u00bf\u2010-\u206f\u3000-\u3004\u3007-\u303f\uff01-\uff0f\uff1a-\uff20"
-)
-_WORD = rf"[^\s{_SIGN}{_HAN}{_KANA}]"
-_SCRIPTS = rf"[\u3041-\u309f]+|[\u30a1-\u30ff\uff66-\uff9f]+|{_WORD}+(?:['’.,:-]{_WORD}+)*|\S"
-_WORDS = re.compile(rf"\s+|(?:[{_HAN}]+|{_SCRIPTS})\s*")
-_CHARACTERS_OF_HAN = re.compile(rf"\s+|(?:[{_HAN}]|{_SCRIPTS})\s*")
-
-
-@dataclass(frozen=True)
-class WordRun:
-    """Consecutive words of both texts ("kept"), or only of the old ("removed") or new ("added")."""
-
-    kind: Literal["kept", "removed", "added"]
-    text: str
-
-
-def _all_replaced(old: str, new: str) -> tuple[WordRun, ...]:
-    runs = WordRun("removed", old), WordRun("added", new)
-    return tuple(run for run in runs if run.text)
-
-
-@guarded(_all_replaced)
-def difference(old: str, new: str) -> tuple[WordRun, ...]:
-    """Return two texts as runs of kept, removed and added words, in reading order.
-
-    Joined, the kept and added runs are the new text, except that white space may differ.
-
-    >>> [(run.kind, run.text) for run in difference("Mia rows.", "Mia rows daily.")]
-    [('kept', 'Mia rows '), ('added', 'daily'), ('kept', '.')]
+    >>> old, new = (store.new_memory(text) for text in ("Mia has a cat.", "Mia has a tabby cat."))
+    >>> compare_memories(old, new).b_covers_a
+    True
     """
-    a, b = words(old), words(new)
-    runs: list[WordRun] = []
-    for same, ours, theirs in _aligned(a, b):
-        if same:
-            pairs = zip(a[ours], b[theirs], strict=True)
-            runs.append(WordRun("kept", "".join(max(pair, key=len) for pair in pairs)))
+    if not a.periods and not b.periods:
+        return compare(a.content, b.content)
+    if len(a.periods) == len(b.periods):
+        if compatible(a.periods, b.periods):
+            return compare(a.content, _in_words_of(a, b))
+    elif (a.said and a.said.date()) == (b.said and b.said.date()):
+        return compare(a.content, b.content)
+    named = (tuple(period.words for period in one.periods) for one in (a, b))
+    return Comparison(*(words or ("another time",) for words in named))
+
+
+@guarded(lambda _a, _b: False)
+def states(a: Memory, b: Memory) -> bool:
+    """Return whether `a` states everything that `b` states; False in case of doubt.
+
+    >>> from datetime import UTC, datetime
+    >>> days = datetime(2026, 1, 6, tzinfo=UTC), datetime(2026, 3, 6, tzinfo=UTC)
+    >>> states(*(Memory(content="Mia sees a dentist tomorrow.", timestamp=day) for day in days))
+    False
+    """
+    return compare_memories(a, b).a_covers_b
+
+
+@guarded(lambda _a, _b: True)
+def only_times_differ(a: Memory, b: Memory) -> bool:
+    """Return whether two memories have the same words, which mean different times.
+
+    >>> said = datetime(2026, 1, 20, tzinfo=UTC), datetime(2026, 3, 20, tzinfo=UTC)
+    >>> old, new = (Memory(content="Mia sees the dentist tomorrow.", timestamp=at) for at in said)
+    >>> only_times_differ(old, new)  # so they are two appointments
+    True
+    """
+    return (
+        bool(a.periods)
+        and not compatible(a.periods, b.periods)
+        and (identity(a.content) == identity(b.content))
+    )
+
+
+def _in_words_of(a: Memory, b: Memory) -> str:
+    """Return the text of `b` with the time expressions of `a`, which mean the same."""
+    text = b.content
+    for mine, other in reversed(list(zip(a.periods, b.periods, strict=True))):
+        words = a.content[mine.start : mine.end]
+        text = f"{text[: other.start]}{words}{text[other.end :]}"
+    return text
+
+
+def _in_order(parsed: Parse, text: str) -> list[str]:
+    """Return every word of a text that is not English, in a form for comparison, in its order.
+
+    Numbers, dates, units and Japanese words have one form. Any other word stays as it is written,
+    without the capital of the first word.
+    """
+    folds = text.islower() or text.isupper()
+    found: list[str] = []
+    for token in parsed.tokens:
+        if parsed.language == JAPANESE or token.kind in (Kind.NUMBER, Kind.SCALE, Kind.STOP):
+            found.append("" if token.kind is Kind.FILLER else token.key or ",")
+        elif token.key in _DATES_AND_UNITS or is_code(token.surface):
+            found.append(token.key)
         else:
-            runs += [WordRun("removed", "".join(a[ours])), WordRun("added", "".join(b[theirs]))]
-    return tuple(run for run in runs if run.text)
+            found.append(token.surface.lower() if folds or not found else token.surface)
+    while found and found[-1] == ",":
+        found.pop()
+    return list(filter(None, found))
 
 
-@guarded(lambda text, _others: tuple(["", text] if text else [""]))
-def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Cut `text` into pieces that are shared and not shared, in turn.
+_DATES_AND_UNITS = MONTH_SET | frozenset(WEEKDAYS.values()) | frozenset(UNITS.values())
 
-    A word is shared if each of `others` has it, too, in the same order. The first piece is shared;
-    it is "" if `text` begins with a word that is not shared. The second piece is not shared.
 
-    >>> marked("Mia has two cats.", ["Mia has three cats."])
-    ('Mia has ', 'two ', 'cats.')
+# --- order, numbers and prepositions of the shared words ------------------------------------------
+
+
+def _moved(left: _Side, right: _Side) -> list[str]:
+    """Return how the shared words of two English texts differ in order, number or preposition.
+
+    Each item is "word order" or a pair such as "cat / cats" or "in March / by March".
     """
-    own = words(text)
-    missing: set[int] = set()
-    for other in others:
-        for same, positions, _ in _aligned(own, words(other)):
-            missing.update(() if same else range(len(own))[positions])
-    pieces = [""]
-    for n, word in enumerate(own):
-        if (n in missing) == len(pieces) % 2:
-            pieces.append("")
-        pieces[-1] += word
-    return tuple(pieces)
+    first, second = _common(left), _common(right)
+    if [word.stated for word in first] == [word.stated for word in second]:
+        return _governed(first, second)
+    same = not left.extra and not right.extra and _phrase_moved(left.parse, first, second)
+    return [] if same else [_ORDER]
 
 
-def words(text: str) -> list[str]:
-    """Cut a text into words, numbers and punctuation marks, each with the white space after it.
+def _common(side: _Side) -> Sequence[Word]:
+    """Drop the words that only this text has; return the others, with adjusted prepositions.
 
-    Japanese is cut at each change of script, Chinese at each character.
+    The preposition of a dropped word goes to the next word: without "big", "in big Paris" becomes
+    "in Paris".
     """
-    cut = _WORDS if text.isascii() or is_japanese(text) else _CHARACTERS_OF_HAN
-    return cut.findall(visible(text))
+    if not side.extra:
+        return side.parse.words
+    kept: list[Word] = []
+    role = ""
+    for word, is_added in zip(side.parse.words, side.added, strict=True):
+        inherited = role if word.joined and not word.role else word.role
+        role = inherited if is_added else ""
+        if not is_added:
+            kept.append(word if inherited == word.role else word._replace(role=inherited))
+    return kept
 
 
-_Aligned = tuple[bool, slice, slice]
+_LOOSE = frozenset({"", "in", "on", "at"})
 
 
-def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
-    a, b = [word.rstrip() for word in old], [word.rstrip() for word in new]
-    start = common_start(a, b)
-    end = common_start(a[start:][::-1], b[start:][::-1])
-    end_a, end_b = len(a) - end, len(b) - end
-    yield True, slice(0, start), slice(0, start)
-    if max(end_a, end_b) - start > MOST_WORDS:
-        yield False, slice(start, end_a), slice(start, end_b)
-    else:
-        matcher = SequenceMatcher(None, a[start:end_a], b[start:end_b])
-        for tag, i, i_end, j, j_end in matcher.get_opcodes():
-            ours, theirs = slice(i + start, i_end + start), slice(j + start, j_end + start)
-            yield tag == "equal", ours, theirs
-    yield True, slice(end_a, len(a)), slice(end_b, len(b))
+def _governed(left: Sequence[Word], right: Sequence[Word]) -> list[str]:
+    """Return how words that occur in both texts differ in number or in the preposition before them.
+
+    `left` and `right` are the words of the two texts. Words at the same position are compared. Each
+    difference is returned as one string, such as "cat / cats" or "in March / by March".
+
+    Prepositions are compared only if no word is singular in one text and plural in the other.
+    """
+    pairs = list(zip(left, right, strict=True))
+    several = [(a, b) for a, b in pairs if _differ_in_number(a.surface, b.surface)]
+    if several:
+        return [f"{a.surface} / {b.surface}" for a, b in several]
+    return [
+        f"{a.role} {a.surface}".strip() + " / " + f"{b.role} {b.surface}".strip()
+        for a, b in pairs
+        if a.role != b.role and not ({a.role, b.role} <= _LOOSE and _is_time(a.key))
+    ]
 
 
-def common_start(a: Sequence[str], b: Sequence[str]) -> int:
-    """Return how many items two sequences have in common at their start."""
-    pairs = enumerate(zip(a, b, strict=False))
-    return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
+def _differ_in_number(a: str, b: str) -> bool:
+    short, long = sorted((a.casefold(), b.casefold()), key=len)
+    if short == long or a.casefold() in UNITS:
+        return False
+    same = IRREGULAR_PLURALS.get(short, short) == IRREGULAR_PLURALS.get(long, long)
+    return same or long in (f"{short}s", f"{short}es", f"{short[:-1]}ies")
 
 
-# --- what differs, as one line --------------------------------------------------------------------
+# --- phrases that moved ---------------------------------------------------------------------------
 
-
-_UNIT = re.compile(
-    rf"[{_HAN}]+[\u3041-\u309f]*|[\u30a1-\u30ff\uff66-\uff9f]+[\u3041-\u309f]*|[\u3041-\u309f]+"
-    rf"|[^\s{_HAN}{_KANA}、。，]+"
+_OPENING = frozenset({"near", "under", "behind", "during", "since", "after", "before"})
+_NO_PHRASE = frozenset({"", "of", "than", "as"})
+_BINDING = (
+    REPORTS | DOUBTS | CONDITIONS | CAUSAL_NOUNS | frozenset("that who which because".split())
 )
-_AROUND = "\"“”„«»'‘’.,;!…()[]。、！「」"
-_LONGEST = 200  # characters of one difference that are shown
 
 
-def _whole_texts(old: str, new: str) -> tuple[tuple[str, str], ...]:
-    return ((shortened(old, _LONGEST), shortened(new, _LONGEST)),)
+def _phrase_moved(parsed: Parse, first: Sequence[Word], second: Sequence[Word]) -> bool:
+    """Return whether one phrase only moved from one end of a plain sentence to the other.
 
-
-@guarded(_whole_texts)
-def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
-    """Return the differences of two texts as pairs (words of the old text, words of the new text).
-
-    One side is "" if words were only added or removed. Each side has at most 200 characters.
-
-    >>> differing("Mia has two cats.", "Mia has three cats.")
-    (('two', 'three'),)
-    >>> differing("Mia rows.", "Mia rows on Sundays.")
-    (('', 'on Sundays'),)
+    It may belong to another word there if the text denies, reports or has a second clause.
     """
-    found = compare(old, new)
-    if found.a_covers_b and found.b_covers_a:
-        return ()
-    if max(len(old), len(new)) > LONGEST:
-        start = old.rfind(" ", 0, common_start(old, new)) + 1
-        old, new = old[start : start + LONGEST], new[start : start + LONGEST]
-    (a, left), (b, right) = _units(old), _units(new)
-    pairs = list(_aligned(a, b))
-    if sorted(a) == sorted(b):  # only the order differs: one difference, not several
-        pairs = [pairs[0], (False, _between(pairs, 1), _between(pairs, 2)), pairs[-1]]
-    differences = tuple(
-        (_own(old, left[ours]), _own(new, right[theirs]))
-        for same, ours, theirs in pairs
-        if not same and (left[ours] or right[theirs])
+    keys = {token.key for token in parsed.tokens if token.surface != "May"}
+    if parsed.negations or not keys.isdisjoint(_BINDING):
+        return False
+    ours, theirs = (
+        [(word.stated, "" if word.role in _LOOSE else word.role) for word in words]
+        for words in (first, second)
     )
-    return differences or _whole_texts(old, new)
+    cut = next((n for n in range(1, len(ours)) if ours[n:] + ours[:n] == theirs), 0)
+    ends = (first[:cut], first[cut:]) if cut else ()
+    return any(
+        _is_phrase(phrase) and not rest[0].role and rest[0].clause == rest[-1].clause
+        for phrase, rest in zip(ends, reversed(ends), strict=True)
+    )
 
 
-def _between(pairs: Sequence[_Aligned], side: Literal[1, 2]) -> slice:
-    return slice(pairs[0][side].stop, pairs[-1][side].start)
+def _is_phrase(words: Sequence[Word]) -> bool:
+    first = words[0]
+    opens = first.role not in _NO_PHRASE or _is_time(first.key) or first.key in _OPENING
+    return opens and all(
+        word.role not in _NO_PHRASE or word.joined or _is_time(word.key) for word in words[1:]
+    )
 
 
-@guarded(lambda old, new: " / ".join(f'"{text}"' for text in _whole_texts(old, new)[0]))
-def differs(old: str, new: str) -> str:
-    """Return the differences as one line for a person; "" if there are none.
+def _is_time(key: str) -> bool:
+    """Return whether the key of a word denotes a day, a month, a year or an hour of a day."""
+    return key in TEMPORAL or key.startswith(("at ", "day ")) or (key.isdigit() and len(key) == 4)
 
-    For example, `"October 15" / "October 16"; one adds "at noon"`.
 
-    >>> differs("Mia has two cats.", "Mia has three cats.")
-    '"two" / "three"'
+# --- additions ------------------------------------------------------------------------------------
+
+_MOST = 2
+"""Limit in words for an addition; more of them may be another statement."""
+_WORDS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?").findall
+_REACHING = re.compile(
+    r":|\b(?:as|so) (?:long|far|soon|much|many) as\b|\btoo\s+\w"
+    r"|\b(?:stop|quit|ceas)\w*\s+(?:\w+ing|to)\b"
+    r"|\b(?:is|are|was|were|been|be|become|becomes|became)\s+(?:\w+\s+){0,2}?(?:extinct|endangered"
+    r"|species|subspecies|breed|breeds|genus|domesticated|invented|widespread|native|endemic"
+    r"|abundant|numerous|common|rare|scarce|indigenous)\b"
+    r"|\b(?:rank(?:s|ed|ing|ings)?|respectively|sorted|former|latter|in turn|by (?:age|size|height"
+    r"|weight|length|date|name|price|value|priority|importance)|(?:allergic to|intolerant of"
+    r"|immune to|averse to|(?:afraid|scared|frightened|fond|wary|tired|sick) of|interested in"
+    r"|(?:good|bad) at|keen on|experts? (?:on|in)))\b",
+    re.IGNORECASE,
+).search
+"""Finds words that reach over the whole text, so that no other word only adds to it."""
+_JOINING = re.compile(
+    r"[,;&]|['’]s\b|s['’](?!\w)|\b(?:and|or|nor|that|which|whom?|whose|where)\b", re.IGNORECASE
+).findall
+_DEFINITE = re.compile(r"\s*(?:the|these|those)\b", re.IGNORECASE).match
+_PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.IGNORECASE).search
+_DENIED = DOUBTS | CONDITIONS | REPORTS | PRIVATIVE | NARROWING
+
+
+def _changed_by_additions(longer: _Side, shorter: _Side, extra: list[str]) -> list[str]:
+    """Return the extra words of `longer` that change what `shorter` states; [] if none does.
+
+    `extra`: all words that only `longer` has. Some texts, such as questions, do not allow a check
+    of single words; then `extra` is returned.
     """
-    pairs = differing(old, new)
-    changed = [f'"{ours}" / "{theirs}"' for ours, theirs in pairs if ours and theirs]
-    more = (
-        _quoted(ours for ours, theirs in pairs if not theirs),
-        _quoted(theirs for ours, theirs in pairs if not ours),
+    text, words, added = longer.text, longer.parse.words, longer.added
+    positions = [n for n, is_added in enumerate(added) if is_added]
+    if (
+        len(positions) > _MOST
+        or longer.parse.asks
+        or longer.parse.negations
+        or _REACHING(text)
+        or len(_JOINING(text)) != len(_JOINING(shorter.text))
+        or any(map(_narrows, _WORDS(text)))
+        or (_DEFINITE(shorter.text) and not _DEFINITE(text))
+    ):
+        return extra
+    happened = any(word.past for word in words) or _PICTURED(text) is not None
+    return [words[n].surface for n in positions if not _only_adds(words, n, added, happened)]
+
+
+def _narrows(word: str) -> bool:
+    low = word if word == "May" else word.casefold()
+    is_superlative = low.endswith("est") and len(low) > 4 and low not in POSITIVE_EST
+    return is_superlative or low in _DENIED or plain_form(low).word in _DENIED
+
+
+def _only_adds(words: Sequence[Word], position: int, added: Sequence[bool], happened: bool) -> bool:
+    word = words[position]
+    if word.key == "have" or (word.is_number and word.key != "1") or (word.role and not position):
+        return False
+    surface = word.surface
+    if surface.endswith("ly") and surface.islower() and surface not in NO_ADVERBS:
+        return not word.role  # an adverb of manner: "slowly", but not "Kimberly"
+    rest = [n for n in range(position + 1, len(words)) if not added[n]]
+    if not rest or not all(words[n].joined for n in range(position + 1, rest[0] + 1)):
+        return False
+    head = words[rest[0]]
+    is_compound = word.joined and position > 0 and not added[position - 1]
+    is_name = head.surface[:1].isupper() and word.surface[:1].isupper()
+    is_plural = plain_form(head.surface).word != head.surface
+    of_a_kind = is_plural and not happened and word.key != "some"
+    return not (is_compound or is_name or of_a_kind or head.is_number)
+
+
+# --- values, quotations, capitals, commas ---------------------------------------------------------
+
+
+def _written_otherwise(a: str, b: str) -> list[str]:
+    """Return the words and values that the two texts write differently; [] if there are none.
+
+    Compared are literal values, quotations, words with a hyphen, and words with a capital.
+    """
+    if literal_start(a) or literal_start(b):
+        return _other_value(a, b)
+    return _beyond(quotations(a), quotations(b)) or (
+        _beyond(_hyphenated(a), _hyphenated(b)) + _capitals(a, b) + _capitals(b, a)
     )
-    added = ", the other ".join(filter(None, more))
-    return "; ".join([*changed, *([f"one adds {added}"] if added else ())])
 
 
-def _quoted(phrases: Iterable[str]) -> str:
-    return ", ".join(f'"{phrase}"' for phrase in phrases)
+def _other_value(a: str, b: str) -> list[str]:
+    value, other = literal_value(a), literal_value(b)
+    if value != other and min(len(value.split()), len(other.split())) <= _LONGEST_VALUE:
+        return list(filter(None, (value, other)))
+    if not language_of(a) == language_of(b) == ENGLISH:
+        return [] if a.strip() == b.strip() else [a, b]
+    chunks = (Counter(text.rstrip(".!").split()) for text in (a, b))
+    return [
+        word
+        for word in _beyond(*chunks)
+        if any(token.kind not in _SMALL and token.key != "have" for token in tokens(word))
+    ]
 
 
-def _units(text: str) -> tuple[list[str], list[slice]]:
-    forms, places, shouted = [], [], text.isupper()
-    for match in _UNIT.finditer(text):
-        unit = match.group()
-        core = unit.strip(_AROUND)
-        if not any(map(str.isalnum, core)):
-            core = unit  # :) is no colon
-        start = match.start() + unit.index(core)
-        forms.append(identity(f"a {core.lower() if shouted or start == 0 else core}"))
-        places.append(slice(start, start + len(core)))
-    return forms, places
+_LONGEST_VALUE = 8  # words; more of them are no value
+_SMALL = frozenset({Kind.FILLER, Kind.GOVERNING, Kind.STOP})
 
 
-def _own(text: str, places: Sequence[slice]) -> str:
-    return shortened(text[places[0].start : places[-1].stop], _LONGEST) if places else ""
+def _beyond(first: Counter[str], second: Counter[str]) -> list[str]:
+    """Return what only one of two counters has, or has more often."""
+    return [*(first - second), *(second - first)]
+
+
+_WITH_HYPHEN = re.compile(r"(?<![^\W_])[^\W_]++(?:[-‐][^\W_]++)+").findall
+
+
+def _hyphenated(text: str) -> Counter[str]:
+    """Return the words with a hyphen, which say what belongs together, but no plain numbers."""
+    words = (word.casefold() for word in _WITH_HYPHEN(text))
+    return Counter(
+        word
+        for word in words
+        if any(part not in NUMBERS and not part.isdigit() for part in re.split("[-‐]", word))
+    )
+
+
+_INNER_CAPITAL = re.compile(r"(?<![.!?:\n]\s)(?<!^)(?<![^\W_])(?<![\"“„‘(])[^\W\d_a-zß-ÿ]\w*")
+_LETTERED = re.compile(r"[^\W\d_]\w*").findall
+
+
+def _capitals(text: str, other: str) -> list[str]:
+    """Return the words that only `text` writes with a capital, though no sentence begins there."""
+    if any(one.isupper() or one.islower() for one in (text, other)):
+        return []
+    words = set(_LETTERED(other))
+    found = _INNER_CAPITAL.findall(text)
+    return [
+        w for w in found if w != w.lower() and w not in words and w.lower() in words and w != "I"
+    ]
+
+
+_ARTICLES = {"an": "a"} | {word: word for word in "a the this that these those".split()}
+
+
+def _punctuated_otherwise(left: Parse, right: Parse) -> list[str]:
+    """Return how two English texts with the same words differ in articles or commas.
+
+    An article that opens a text does not count: "A man sings", "The man sings".
+    """
+    behind = (parsed.tokens[1 + parsed.passive :] for parsed in (left, right))
+    articles = _beyond(
+        *(Counter(_ARTICLES[t.key] for t in found if t.key in _ARTICLES) for found in behind)
+    )
+    if articles or left.stated != right.stated:
+        return articles
+    return [] if _commas(left) == _commas(right) else [","]
+
+
+def _commas(parsed: Parse) -> Sequence[int]:
+    """Return how many words stand before each comma, except those after an opening phrase.
+
+    Other punctuation counts as a comma. Before "and", "or" and "but" it makes no difference.
+    """
+    found, count = [], 0
+    for token, behind in zip(parsed.tokens, parsed.tokens[1:], strict=False):
+        if token.kind in STATED:
+            count += 1
+        elif token.kind is Kind.STOP and behind.key not in _CONJUNCTIONS and not _YEAR(behind.key):
+            found.append(count)
+    if found and parsed.words and parsed.words[0].role:
+        found = found[1:]
+    return [before for before in found if before < count]
+
+
+_CONJUNCTIONS = frozenset({"and", "or", "but"})
+_YEAR = re.compile(r"\d{4}").fullmatch

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory.coverage.covers import LONGEST, common_start
+from memory.coverage.covers import LONGEST
+from memory.coverage.differences import common_start
 from memory.coverage.parse import parse
 from memory.models import Memory
 from memory.text import guarded, identity, sentences

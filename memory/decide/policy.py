@@ -70,6 +70,9 @@ def decide_new(
     `asks`: whether a model can be asked. If not, a memory replaces one from `rules.lower` on if
     each states all that the other states; otherwise the new memory is added.
 
+    If several matches have the new text, a person keeps them apart, so all of them stay: the first
+    replaces the new memory.
+
     >>> old, new = (store.new_memory(text) for text in ("Mia has a cat.", "Mia has a red cat."))
     >>> decision, match = decide_new(new, [SearchResult(old, 0.96)], Rules())
     >>> decision.action.value, decision.reason
@@ -84,12 +87,16 @@ def decide_new(
         if match.similarity >= rules.lower
         and not (rules.guard and only_times_differ(match.memory, new))
     ]
+    copies = [match for match in close if match.memory.dated_key == new.dated_key]
     for match in close:
         members = oldest_first(match.memory, new)
         replacement = replace_covered(members, _always(match.similarity), rules)
         if replacement is None and not asks and _state_the_same(members, rules):
             replacement = replace_covered(members, _always(1.0), rules)
         if replacement is not None:
+            if match.memory.dated_key == new.dated_key and len(copies) > 1:
+                kept = survivor_of(match.memory, members)
+                replacement = replace(replacement, survivors=(kept,))
             similarity = min(match.similarity, replacement.similarity or 1.0)
             return replace(replacement, similarity=similarity, cosine=match.cosine), match
     unseen = [match for match in close if match.memory.dated_key not in shown and asks]

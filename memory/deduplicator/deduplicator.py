@@ -44,6 +44,7 @@ from memory.models import (
     SearchResult,
     Succession,
     Usage,
+    checked,
     quoted,
     scale_of,
 )
@@ -127,6 +128,7 @@ class MemoryDeduplicator:
     'Dot rows.'
     """
 
+    @checked
     def __init__(
         self,
         store: MemoryStore,

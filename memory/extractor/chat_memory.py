@@ -22,6 +22,7 @@ from memory.models import (
     Recalled,
     Scope,
     Turn,
+    checked,
 )
 from memory.runtime import LoopThread, in_thread
 from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user, matching
@@ -40,8 +41,6 @@ class Wanted:
 
     `users`: None means any user. `metadata`: keys and their values. `since`, `until`: a memory
     counts from when it was said or, if that is unknown, recorded.
-
-    Raises: InputError if `since` or `until` has no offset.
     """
 
     users: frozenset[str] | None = None
@@ -50,12 +49,6 @@ class Wanted:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     since: datetime | None = None
     until: datetime | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("since", "until"):
-            moment = getattr(self, name)
-            if moment is not None and moment.tzinfo is None:
-                raise InputError("recall", f"{name} has no time zone", "give it an offset")
 
     def __call__(self, memory: Memory) -> bool:
         at = memory.said or memory.timestamp
@@ -69,6 +62,7 @@ class Wanted:
         )
 
 
+@checked
 class ChatMemory:
     """The memory of a running chatbot, which extracts memories in a background thread.
 
@@ -146,8 +140,6 @@ class ChatMemory:
         Raises: LedgerError if the turn could not be stored.
         """
         self._check_open()
-        if not isinstance(turn, Turn):
-            raise InputError("hear", f"needs a Turn, not {type(turn).__name__}", "see `exchange`")
         await self._extractor.keep_one(turn)
         self._loop.soon(self._background.wake)
 
@@ -199,7 +191,7 @@ class ChatMemory:
         new = Memory(
             id=self._store.new_id(),
             external_id=external_id,
-            content=undated(_text("remember", text)),
+            content=undated(text),
             user=user,
             is_private=is_private,
             timestamp=at or self._store.now(),
@@ -253,7 +245,8 @@ class ChatMemory:
         """
         self._check_open()
         if (user is None) is not everyone:
-            raise InputError("recall", "needs a user", "give user=NAME, or everyone=True")
+            problem = "takes user or everyone, not both" if everyone else "needs a user"
+            raise InputError("recall", problem, "give user=NAME, or everyone=True")
         users = None if user is None or isinstance(user, str) else frozenset(map(clean, user))
         wanted = Wanted(users, category, frozenset(tags), metadata or {}, since, until)
         scope = (
@@ -263,7 +256,7 @@ class ChatMemory:
         )
         found = await in_thread(
             self._store.search,
-            _text("recall", text),
+            text,
             k,
             scope=scope,
             min_score=min_score,
@@ -433,11 +426,9 @@ class ChatMemory:
         Raises: InputError if the description or the user is empty; LedgerError.
         """
         self._check_open()
-        return await in_thread(self._matching, _text("matching", description), user)
+        return await in_thread(self._matching, description, user)
 
     def _matching(self, description: str, user: str) -> Sequence[Memory]:
-        if not clean(description):
-            raise InputError("matching", "the description is empty", "name what to forget")
         with self._store.ledger.reading(self._store.clock()) as reader:
             rows = reader.memories.newest(None, Scope.of_user(user))
             return matching([row.memory for row in rows], description)
@@ -501,9 +492,3 @@ class ChatMemory:
     def _newest(self, user: str, limit: int | None) -> Sequence[Memory]:
         with self._store.ledger.reading(self._store.clock()) as reader:
             return [row.memory for row in reader.memories.newest(limit, Scope.of_user(user))]
-
-
-def _text(verb: str, text: object) -> str:
-    if not isinstance(text, str):
-        raise InputError(verb, f"needs a text, not {type(text).__name__}")
-    return text

@@ -17,9 +17,8 @@ from memory.coverage import (
     parse,
     states,
 )
-from memory.errors import InputError
 from memory.ledger import Ledger
-from memory.models import MAX_CONTENT, PERSON, Collapsed, Memory, Scope, SearchResult
+from memory.models import MAX_CONTENT, PERSON, Collapsed, Memory, Scope, SearchResult, checked
 from memory.text import clean, guarded, has_cjk
 
 
@@ -216,6 +215,7 @@ class Showing:
 _SAME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 
 
+@checked
 def collapse(texts: Sequence[str]) -> list[Collapsed]:
     """Fold texts that state the same; mark those that contradict each other.
 
@@ -231,8 +231,6 @@ def collapse(texts: Sequence[str]) -> list[Collapsed]:
 
     Raises: InputError if `texts` is not a list of texts.
     """
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise InputError("texts", "is not a list of texts", 'write collapse(["...", "..."])')
     hits = [
         SearchResult(Memory(id=_id(n), content=text, timestamp=_SAME_DAY), 0.0)
         for n, text in enumerate(texts)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import combinations
-from typing import Any
 
 from memory.errors import CannotUndo
 from memory.ledger import (
@@ -20,7 +19,7 @@ from memory.ledger import (
     Writer,
     seen_from,
 )
-from memory.models import Action, Decision, Memory, MemoryLink, Scope
+from memory.models import INVERSE_LINK, Action, Decision, Memory, MemoryLink, Scope
 
 
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
@@ -212,7 +211,7 @@ def _take_back_edges(writer: Writer, record: DecisionRecord) -> None:
     If another memory, which is not retired for another reason, supersedes one of them too, that one
     becomes its successor instead. Nothing else of the decision is taken back.
     """
-    links = json.loads(record.before)["links"]
+    links = _links_before(record)
     for survivor, ended in record.survivors:
         for name in ended:
             row = writer.memories.row(name)
@@ -224,12 +223,8 @@ def _take_back_edges(writer: Writer, record: DecisionRecord) -> None:
                 writer.superseded.end({name: other.memory.said or other.memory.timestamp})
                 continue
             writer.superseded.revive(name)
-            own = [
-                (low, MemoryLink(target_id=high, link_type=kind, note=note, confidence=confidence))
-                for low, high, kind, note, confidence in links
-                if name in (low, high)
-            ]
-            writer.memories.restore_links(own)
+            writer.memories.restore_links([one for one in links if name in _ends(one)])
+    _prolong_as_items(writer, record)
 
 
 def _other_end(writer: Writer, record: DecisionRecord, name: str) -> Row | None:
@@ -246,35 +241,87 @@ def _other_end(writer: Writer, record: DecisionRecord, name: str) -> Row | None:
 def _take_back(writer: Writer, record: DecisionRecord) -> None:
     """Restore a decision's members and their links, and erase the memories that it created.
 
-    If a link between two memories was made after the decision, it stays. If it was a link of an
-    erased memory, it becomes a link of the newest member.
+    What was written after the decision stays: new links, new labels of links, and later expiries. A
+    new link of an erased memory becomes a link of the newest member.
     """
-    before = json.loads(record.before)["links"]
-    links = [
-        (low, MemoryLink(target_id=high, link_type=kind, note=note, confidence=confidence))
-        for low, high, kind, note, confidence in before
-    ]
-    links += _later_links(writer, record, before)
-    keys = {row.text_key for row in writer.memories.rows(record.involved).values()}
+    rows = writer.memories.rows(record.involved)
+    links = [*_later_links(writer, record), *_links_before(record)]
     writer.links.drop(record.members)
     writer.memories.tombstone(record.created)
     writer.memories.restore(record.before)
-    writer.memories.restore_links(links)
-    writer.drop_unused_texts(keys)
+    writer.memories.restore_links(links)  # of two links of the same memories, the first
+    _prolong_as_survivors(writer, record, rows)
+    _prolong_as_items(writer, record)
+    writer.drop_unused_texts({row.text_key for row in rows.values()})
 
 
-def _later_links(
-    writer: Writer, record: DecisionRecord, before: Sequence[Sequence[Any]]
-) -> list[tuple[str, MemoryLink]]:
+def _prolong_as_survivors(writer: Writer, record: DecisionRecord, was: Mapping[str, Row]) -> None:
+    """Let members live as long as a later write let the memory live that stood for them.
+
+    `was`: the rows before the undo. A decision itself gives a survivor the latest expiry of all.
+    """
+    restored = [row.memory for row in writer.memories.rows(record.members).values()]
+    for survivor, stands_for in record.survivors:
+        ends = was[survivor].memory
+        if not any(memory.lasts_as_long_as(ends) for memory in restored):
+            for name in {survivor, *stands_for}.intersection(record.members):
+                writer.superseded.prolong(name, ends.expires_at)
+
+
+def _prolong_as_items(writer: Writer, record: DecisionRecord) -> None:
+    """Let members live as long as the items of which they were made."""
+    for item in writer.items.of_memories(record.members):
+        if item.memory_id is not None:
+            writer.superseded.prolong(item.memory_id, item.expires_at)
+
+
+Link = tuple[str, MemoryLink]
+"""The id of a memory, and a link from this memory."""
+
+
+def _links_before(record: DecisionRecord) -> list[Link]:
+    return [
+        (low, MemoryLink(target_id=high, link_type=kind, note=note, confidence=confidence))
+        for low, high, kind, note, confidence in json.loads(record.before)["links"]
+    ]
+
+
+def _ends(link: Link) -> tuple[str, str]:
+    return link[0], link[1].target_id
+
+
+def _later_links(writer: Writer, record: DecisionRecord) -> list[Link]:
+    """Return the links of survivors that were made or labelled after the decision.
+
+    They are returned as the links of members that they will be. If the decision joined several
+    links into one, the new label is for the one that it kept.
+    """
     successor = {name: survivor for survivor, retired in record.survivors for name in retired}
-    ends = {end for link in before for end in link[:2]}
-    alive = writer.memories.resolved(ends)
-    found = {frozenset(successor.get(end) or alive.get(end) for end in link[:2]) for link in before}
+    rank = {name: n for n, name in enumerate([*dict(record.survivors), *successor])}
+    before = sorted(
+        _links_before(record), key=lambda link: min(rank.get(end, len(rank)) for end in _ends(link))
+    )
+    alive = writer.memories.resolved({end for link in before for end in _ends(link)})
+    known: dict[tuple[str | None, ...], list[Link]] = {}
+    for link in before:
+        for one in (link, _reversed(link)):
+            places = (successor.get(end) or alive.get(end) for end in _ends(one))
+            known.setdefault(tuple(places), []).append(one)
     instead = dict.fromkeys(record.created, record.members[-1])
     later = []
-    for link in writer.links.touching([survivor for survivor, _ in record.survivors]):
-        if frozenset((link.low_id, link.high_id)) not in found:
-            end = seen_from(link.low_id, link)
-            moved = end.model_copy(update={"target_id": instead.get(end.target_id, end.target_id)})
-            later.append((instead.get(link.low_id, link.low_id), moved))
+    for row in writer.links.touching([survivor for survivor, _ in record.survivors]):
+        now = seen_from(row.low_id, row)
+        was = known.get((row.low_id, row.high_id), [])
+        if any(now == one.model_copy(update={"target_id": row.high_id}) for _, one in was):
+            continue
+        source, target = row.low_id, row.high_id
+        if was and all(end in successor or alive[end] == end for end in _ends(was[0])):
+            source, target = _ends(was[0])
+        moved = now.model_copy(update={"target_id": instead.get(target, target)})
+        later.append((instead.get(source, source), moved))
     return later
+
+
+def _reversed(link: Link) -> Link:
+    kind = INVERSE_LINK[link[1].link_type]
+    return link[1].target_id, link[1].model_copy(update={"target_id": link[0], "link_type": kind})

@@ -139,7 +139,7 @@ def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
     >>> size = Path("answers.jsonl").write_text('{"decisions": 1}\\n{"key": "k"}\\n')
     >>> [(line, problem)] = read_decisions(Path("answers.jsonl"))
     >>> line, str(problem)
-    (2, 'answers.jsonl:2: members: field required')
+    (2, 'answers.jsonl:2: members: is missing')
 
     Raises: InputError if this is not a decisions file of a known version.
     """

@@ -374,6 +374,20 @@ def test_a_memory_stays_as_long_as_one_of_its_items(
     assert (value_of(store, MIA, "a"), value_of(store, MIA, "b")) == ({"text": CAT}, None)
 
 
+def test_an_undo_lets_each_memory_live_as_long_as_its_item(sqlite_url: str) -> None:
+    with opened(sqlite_url) as adapted, Ledger.create(sqlite_url) as ledger:
+        for key, text, ttl in (("a", CAT, 60), ("b", CAT_AGAIN, 10)):
+            adapted.put(MIA, key, {"text": text}, ttl=ttl)
+        adapted.put(MIA, "b", {"text": CAT_AGAIN}, ttl=30)
+        with MemoryStore(ledger, placed(), clock=lambda: START) as other:
+            other.undo(other.history()[-1].number)
+            with ledger.reading() as reader:
+                items = reader.items.of_memories([one.id for one in other.memories()])
+            found = {one.id: one.expires_at for one in other.memories()}
+        assert found == {one.memory_id: one.expires_at for one in items}
+        assert len(found) == 2
+
+
 @pytest.mark.parametrize("ttl", [-1.0, float("nan"), 1e300])
 def test_an_impossible_time_to_live_is_refused(store: DedupStore, ttl: float) -> None:
     with pytest.raises(ValueError, match=r"ttl is .* not minutes from 0 to"):

@@ -75,11 +75,11 @@ def test_without_a_file_the_data_live_where_the_platform_keeps_them(
         ("memry:\n  data_dir: x\n", ":1: memry: unknown key; did you mean memory?"),
         (
             "memory:\n  dedup_upper_threshold: high\n",
-            ":2: memory.dedup_upper_threshold: input should be a valid number, not 'high'",
+            ":2: memory.dedup_upper_threshold: must be a number, not 'high'",
         ),
         (
             "memory:\n  dedup_upper_threshold: 1.5\n",
-            ":2: memory.dedup_upper_threshold: input should be less than or equal to 1, not 1.5",
+            ":2: memory.dedup_upper_threshold: must be at most 1, not 1.5",
         ),
         (
             "memory:\n  dedup_upper_threshold: 0.8\n  dedup_lower_threshold: 0.9\n",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.coverage.covers import MOST_WORDS, WordRun, difference, differs, marked, words
+from memory.coverage.differences import MOST_WORDS, WordRun, difference, differs, marked, words
 from memory.text import visible
 
 TEXTS = st.lists(

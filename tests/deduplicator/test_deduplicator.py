@@ -105,6 +105,18 @@ def test_thresholds_include_their_own_value(
     assert every_text(store) == {CAT, TABBY}
 
 
+def test_a_text_told_again_retires_no_copy_that_an_undo_kept_apart(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    deduplicator = MemoryDeduplicator(store, ScriptedModel())
+    first, second = (write(deduplicator, make_memory(text)) for text in (CAT, f"{CAT[:-1]}!"))
+    store.undo(store.history()[-1].number)
+    again = make_memory(CAT)
+    assert write(deduplicator, again) == second.model_copy(update={"timestamp": again.timestamp})
+    batch(deduplicator)
+    assert {memory.id for memory in store.memories()} == {first.id, second.id}
+
+
 def test_long_texts_are_not_compared_on_the_loop(
     store: MemoryStore,
     embedder: PlacedEmbedder,

@@ -59,7 +59,7 @@ def test_explicit_memories_are_deduplicated_listed_and_forgotten_by_user(tmp_pat
             everyones = await memory.recall("What is the PIN?", everyone=True)
             assert newer.id not in [one.id for one in everyones]
             assert theirs.id in [one.id for one in everyones]
-            with pytest.raises(InputError, match="content is empty"):
+            with pytest.raises(InputError, match="remember: text must be"):
                 await memory.remember("  ", user="Mia")
             await memory.hear(Turn(speaker="Mia", text="I sail.", at=START))
             assert (await memory.forget_user("Mia")).memories == 2

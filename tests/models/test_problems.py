@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from memory.models.memory import Memory, Problem, first_problem
+from memory.models.memory import Memory
+from memory.models.values import Problem, first_problem
 
 GOOD = {"content": "Mia sails.", "timestamp": datetime(2026, 5, 1, tzinfo=UTC)}
 
@@ -20,7 +21,7 @@ def problem_of(**fields: object) -> Problem:
 
 def test_the_field_is_named_once() -> None:
     assert str(problem_of(content=" ")) == "content is empty"
-    assert str(problem_of(user=5)) == "user: input should be a valid string"
+    assert str(problem_of(user=5)) == "user: must be a text"
 
 
 def test_a_field_inside_another_is_named_by_its_path() -> None:

@@ -79,6 +79,21 @@ def test_of_equal_texts_the_latest_expiry_stays(store: MemoryStore, clock: Clock
     assert found == [LATER, LATER, None, None]
 
 
+def test_an_undo_keeps_an_expiry_that_was_set_after_the_decision(store: MemoryStore) -> None:
+    """Without one, each memory gets back its own."""
+    for text, later, ends in (
+        ("Ada rows", None, {SOON, LATER}),
+        ("Ada sews", LATER + timedelta(days=1), {LATER + timedelta(days=1)}),
+    ):
+        old = written(store, f"{text}.", expires_at=SOON).memory
+        done = written(store, f"{text}!", expires_at=LATER)
+        if later is not None:
+            with store.ledger.writing() as writer:
+                writer.superseded.prolong(old.id, later)
+        store.undo(done.number)
+        assert {live(store)[f"{text}{end}"] for end in ".!"} == ends
+
+
 def test_it_neither_replaces_nor_supersedes_what_lives_longer(
     store: MemoryStore, embedder: PlacedEmbedder, clock: Clock
 ) -> None:

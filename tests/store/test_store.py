@@ -383,6 +383,34 @@ def test_a_link_that_came_after_a_decision_outlives_its_undo(
     assert found == {old.id: (), new.id: (back,), other.id: (moved,)}
 
 
+@pytest.mark.parametrize("synthesised", [False, True])
+def test_a_link_that_was_labelled_after_a_decision_keeps_the_label_after_its_undo(
+    store: MemoryStore, make_memory: MakeMemory, synthesised: bool
+) -> None:
+    """Of two links that the decision joined, it is the one that it kept; others get their own."""
+    texts = "Mia sneezes.", "Mia sews.", "Mia sings."
+    sneezes, sews, sings = (
+        MemoryLink(target_id=store.add(make_memory(text)).id, note="first") for text in texts
+    )
+    own = sews.model_copy(update={"note": "own"})
+    old = store.add(make_memory("Mia has a cat.", linked_ids=(sneezes, sews, sings)))
+    new = store.add(make_memory("Mia has a tabby.", linked_ids=(own,)))
+    made = new.model_copy(update={"id": store.new_id()} if synthesised else {})
+    retired = (old, new) if synthesised else (old,)
+    survivor = Survivor(made, tuple(one.id for one in retired))
+    merge = Decision(Action.MERGE, "test", (old, new), (survivor,))
+    assert isinstance(store.apply(under(merge, revision(store))), Outcome)
+    later = {"link_type": "caused_by", "note": "later", "confidence": 0.9}
+    with store.ledger.writing() as writer:
+        writer.links.put([(made.id, one.model_copy(update=later)) for one in (sneezes, sews)])
+    store.undo(store.history()[-1].number)
+    found = {memory.id: set(memory.linked_ids) for memory in everything(store)}
+    labelled = [sneezes.model_copy(update=later), sings]
+    labelled.append(sews.model_copy(update=later) if synthesised else sews)
+    assert found[old.id] == set(labelled)
+    assert found[new.id] == {own if synthesised else own.model_copy(update=later)}
+
+
 def test_the_same_text_is_never_added_twice_whatever_was_decided(
     store: MemoryStore, make_memory: MakeMemory
 ) -> None:
