@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 RANKS = [
     "errors", "text", "models", "config", "runtime", "coverage", "ledger",
     "search", "decide", "providers", "store", "deduplicator", "extractor",
-    "interchange", "upkeep", "assembly", "agent", "adapters", "review", "cli", "orchestrator",
+    "interchange", "upkeep", "assembly", "agent", "adapters", "cli", "orchestrator",
     "__main__",
 ]  # fmt: skip
 """The rooms bottom up, as ARCHITECTURE.md lists them: each may import those before it."""
@@ -30,7 +30,7 @@ SHELLS = {
     "adapters.agent_framework", "adapters.autogen",
 }  # fmt: skip
 """Files that only their own library can load, so that no face has their names."""
-EDGES = {"adapters", "agent", "cli", "review"}
+EDGES = {"adapters", "agent", "cli"}
 """Where others meet the core."""
 FACES = {
     "assembly", "errors", "models", "config", "runtime", "text", "upkeep",
@@ -53,7 +53,7 @@ HOME_OF = {
     "opentelemetry": {"runtime.telemetry", "text.boundary"},
     "tenacity": {"providers.remote"},
     "distributed": {"assembly.wiring"},
-    "starlette": {"runtime.listening", "review.server", "agent.server"},
+    "starlette": {"runtime.listening", "upkeep.server", "agent.server"},
     "uvicorn": {"runtime.listening"},
 }
 MOST_PUBLIC_METHODS = 20
