@@ -77,7 +77,7 @@ _LIVE_LINKS = Prepared(
 )
 
 
-class Memories(Successors):
+class MemoryRows(Successors):
     """The table of memories; each row comes with the memory's links to other live memories."""
 
     def row(self, memory_id: str) -> Row | None:
@@ -343,7 +343,7 @@ _ENDED_WITH_TEXTS = Prepared(
 )
 
 
-class Superseded(Memories):
+class Superseded(MemoryRows):
     """The superseded memories, which are rows of the table of memories.
 
     An expired memory is one that no other memory superseded.
