@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from types import MappingProxyType
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
 from memory import MemoryStore
 from memory.agent.saving import ONE_SCOPE, Saved, SaveRules, decide_merge, save
-from memory.agent.schemas import MergeProposal
+from memory.agent.schemas import Linked, MergeProposal
 from memory.assembly import (
     NOBODY,
     Conflict,
@@ -49,14 +49,6 @@ T = TypeVar("T")
 
 
 _AS_NAMED: Mapping[str, str] = MappingProxyType({})
-
-
-class Linked(NamedTuple):
-    """The two live memories that are linked now, and whether the link is new."""
-
-    source_id: str
-    target_id: str
-    created: bool
 
 
 def _threaded(
@@ -295,7 +287,8 @@ class AgentMemory:
     async def delete(self, memory_id: str) -> Memory | None:
         """Erase a memory as `forget` does, and return the memory as it was.
 
-        Return None if the agent has no memory with this id.
+        This method is for programs that use this class without the server. Return None if the
+        agent has no memory with this id.
 
         Raises: StillStatedBy.
         """
@@ -365,11 +358,18 @@ class AgentMemory:
             if known is not None:
                 fresh = fresh.model_copy(update={"confidence": known.confidence})
             writer.links.put([(source_id, fresh)])
-        return Linked(source_id, target_id, created=known is None)
+        created = known is None
+        return Linked(
+            source_id=source_id, target_id=target_id, link_type=link_type, created=created
+        )
 
     @_threaded
     def bump_link_confidence(self, source_id: str, target_id: str, delta: float = 0.1) -> bool:
-        """Add `delta` to a link's confidence, up to 1. Return False if there is no such link."""
+        """Add `delta` to a link's confidence, up to 1. Return False if there is no such link.
+
+        This method is for programs that use this class without the server. `replay` does the same
+        to several links, and makes those that are missing.
+        """
         with self._store.ledger.writing() as writer:
             known = writer.links.between(source_id, target_id)
             rows = writer.memories.rows([source_id, target_id]).values()

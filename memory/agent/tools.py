@@ -147,7 +147,7 @@ class AgentTools:
         )
         memories = [schemas.MemoryView.found(hit) for hit in found]
         return ToolAnswer(
-            scaffolds.recalled(found, self._store.now()), schemas.Memories(memories=memories)
+            scaffolds.recalled(found, self._store.now()), schemas.MemoryList(memories=memories)
         )
 
     async def introspect(self, _request: schemas.Arguments) -> ToolAnswer:
@@ -195,17 +195,13 @@ class AgentTools:
 
     async def link_memories(self, request: schemas.LinkMemories) -> ToolAnswer:
         asked = request.source_id, request.target_id
-        source, target, fresh = await self._store.link_memories(
-            *asked, request.link_type, request.note
-        )
-        done = "Linked" if fresh else "Already linked, now"
+        linked = await self._store.link_memories(*asked, request.link_type, request.note)
+        source, target = linked.source_id, linked.target_id
+        done = "Linked" if linked.created else "Already linked, now"
         ends = zip(asked, (source, target), strict=True)
         moved = [f"{name} was merged into {end}." for name, end in ends if name != end]
         return ToolAnswer(
-            " ".join([f"{done} {source} -> {target} ({request.link_type}).", *moved]),
-            schemas.Linked(
-                source_id=source, target_id=target, link_type=request.link_type, created=fresh
-            ),
+            " ".join([f"{done} {source} -> {target} ({linked.link_type}).", *moved]), linked
         )
 
     async def create_episode(self, request: schemas.CreateEpisode) -> ToolAnswer:

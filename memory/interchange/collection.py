@@ -31,8 +31,8 @@ from memory.interchange.foreign import (
     UNKNOWN,
     UPDATED,
     ForeignRow,
+    PlainRow,
     Reading,
-    Row,
     said_of,
     text_key_of,
     text_of,
@@ -66,7 +66,7 @@ def _as_vectors(given: dict[str, Any]) -> Vectors:
 
 
 @dataclass(frozen=True, eq=False)
-class Stored(Row):
+class Stored(PlainRow):
     """A row of another program's store, with everything that is needed to restore it.
 
     Each kind of store decides what `document` and `metadata` hold. `vectors` maps the names of the

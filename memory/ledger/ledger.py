@@ -28,7 +28,7 @@ from memory.ledger.database import Database, PostgresDatabase, SqliteDatabase
 from memory.ledger.decisions import NOTHING_BEFORE, Decisions, Refusals
 from memory.ledger.judgements import Attempts, DistinctPairs, Readings, ScopedText, TextPair
 from memory.ledger.links import Links
-from memory.ledger.memories import Memories, Row, Superseded
+from memory.ledger.memories import MemoryRows, Row, Superseded
 from memory.ledger.tables import Prepared, Transaction, among, by_time
 from memory.ledger.terms import TERM_STATES, Terms, terms_of, update_index
 from memory.ledger.vectors import Followers, TextVectors, VectorTable
@@ -156,7 +156,7 @@ class Ledger:
         """
         if stored is None:
             raise LedgerMissing(f"there are no memories in {self.name} yet", "import some first")
-        if stored == migrations.PREVIOUS:
+        if stored in migrations.OLDER:
             raise LedgerOutdated(self.name, stored, t.SCHEMA_VERSION)
         if stored.isdecimal() and int(stored) < int(migrations.PREVIOUS):
             raise LedgerError(
@@ -320,7 +320,7 @@ class Reader:
         self._connection = connection
         self.transaction = Transaction(connection)
         self.links = Links(self.transaction, connection)
-        self.memories = Memories(self.transaction, connection, self.links)
+        self.memories = MemoryRows(self.transaction, connection, self.links)
         self.superseded = Superseded(self.transaction, connection, self.links)
         self.vectors = TextVectors(self.transaction, connection)
         self.distinct = DistinctPairs(self.transaction, connection)

@@ -78,7 +78,7 @@ _LIVE_LINKS = Prepared(
 
 
 @dataclass(eq=False)
-class Memories(Successors):
+class MemoryRows(Successors):
     """The table of memories; each row comes with the memory's links to other live memories."""
 
     _links: Links
@@ -342,7 +342,7 @@ _ENDED_WITH_TEXTS = Prepared(
 )
 
 
-class Superseded(Memories):
+class Superseded(MemoryRows):
     """The superseded memories, which are rows of the table of memories.
 
     An expired memory is one that no other memory superseded.

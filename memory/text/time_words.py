@@ -1,13 +1,22 @@
-"""The shape of a language's table of time words, and how a text becomes a row of their sorts."""
+"""The time words of each language, and how a text becomes a row of their sorts.
+
+`time_words.json` has the words. To add a language with spaces between its words, enter it there.
+Japanese has no spaces, so one pattern finds its words. What stands before and after them decides
+whether they are words of time: 明日香 and 今日子 are names.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any
+
+from memory.text.vocabulary import PAST
 
 SORTS = {
     # units and the names of times
@@ -59,7 +68,7 @@ SORTS = {
     "comma": ",",
     "stop": ";",
 }
-"""The sorts of words, each with the letter that stands for it in `Row.line`."""
+"""The sorts of words, each with the letter that stands for it in `WordRow.line`."""
 
 
 @dataclass(frozen=True)
@@ -108,12 +117,14 @@ class Verbs:
 class TimeWords:
     """The time words of one language, in lower case.
 
-    `table`: for each sort of `SORTS`, what its words mean, and the words, with "|" between them.
+    `table`: for each sort of `SORTS`, pairs of what words mean and the words.
     """
 
-    table: Mapping[str, Mapping[Any, str]]
-    common: frozenset[str]
+    table: Mapping[str, list[tuple[Any, list[str]]]]
+    common: frozenset[str] = frozenset()
     """Frequent small words by which the language is recognised."""
+    relative: frozenset[str] = frozenset()
+    """The relative words of a language without a table."""
     past: Verbs = Verbs()
     future: Verbs = Verbs()
     perfect: Verbs = Verbs()
@@ -165,20 +176,21 @@ class TimeWords:
         return [
             (word, (SORTS[sort], value))
             for sort, meanings in self.table.items()
-            for value, words in meanings.items()
-            for word in words.split("|")
+            for value, words in meanings
+            for word in words
         ]
 
     @cached_property
     def triggers(self) -> frozenset[str]:
         """The words of time expressions, by which the language is recognised."""
-        return frozenset(part for word in self._starting for part in word.split() if len(part) > 2)
+        parts = (part for word in self._starting for part in word.split())
+        return self.relative.union(part for part in parts if len(part) > 2)
 
     @cached_property
     def needed(self) -> frozenset[str]:
         """Words of which each text with a time expression has one, if it has no number."""
         longest = (max(word.split(), key=len) for word in self._starting)
-        return frozenset(word for word in longest if len(word) > 2)
+        return self.relative.union(word for word in longest if len(word) > 2)
 
     @cached_property
     def _starting(self) -> list[str]:
@@ -186,6 +198,32 @@ class TimeWords:
 
 
 _TRIGGERS = "DTKUMSHZERGe"
+
+
+def _read(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: frozenset(value) if isinstance(value, list)
+        else Verbs(**_read(value)) if isinstance(value, dict) and name != "table"
+        else value
+        for name, value in fields.items()
+    }  # fmt: skip
+
+
+LANGUAGES: dict[str, TimeWords] = {
+    code: TimeWords(**_read(fields))
+    for code, fields in json.loads(
+        Path(__file__).with_name("time_words.json").read_text(encoding="utf-8")
+    ).items()
+}
+"""The time words by the code of the language, such as "en"."""
+_ENGLISH = LANGUAGES["en"]
+LANGUAGES["en"] = replace(
+    _ENGLISH,
+    past=replace(_ENGLISH.past, words=_ENGLISH.past.words.union(PAST)),
+    perfect=replace(_ENGLISH.perfect, participles=_ENGLISH.perfect.participles.union(PAST)),
+)
+_JAPANESE = LANGUAGES["ja"]
+
 _TOKEN = re.compile(
     r"\d+(?:[.,:/-]\d+)+|\d{1,2}\.(?=\s?(?:januar|februar|märz|april|mai|juni|juli|august"
     r"|september|oktober|november|dezember)\b)|[^\W_]+|[.!?;:\n…]+|[,()\"“”„«»—–\[\]]"
@@ -194,7 +232,7 @@ _ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|\.)?").fullmatch
 _FULL = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)|(\d\d?)\.(\d\d?)\.(\d{4})").fullmatch
 
 
-class Row:
+class WordRow:
     """A text as a row of words."""
 
     def __init__(
@@ -204,8 +242,6 @@ class Row:
         self.text, self.table, self.lowers, self._entries = text, table, lowers, entries
         self.line = "".join([sort for sort, _ in entries])
         """The sorts of the words."""
-        self.spans: list[tuple[int, int]] = []
-        """Where each word begins and ends in the text, once `place` was called."""
         self._find_spans = spans
 
     @cached_property
@@ -215,16 +251,17 @@ class Row:
     def value(self, position: int) -> Any:
         return self._entries[position][1]
 
-    def place(self) -> None:
-        """Find `spans`; only few texts need them."""
-        self.spans = self._find_spans()
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where each word begins and ends in the text; only few texts need it."""
+        return self._find_spans()
 
     def surface(self, position: int) -> str:
         start, end = self.spans[position]
         return self.text[start:end]
 
 
-def latin_row(text: str, lowered: str, table: TimeWords) -> Row:
+def latin_row(text: str, lowered: str, table: TimeWords) -> WordRow:
     """Read a text in Latin letters; a phrase of the table is one word. `lowered`: in lower case."""
     if len(lowered) != len(text):  # the lower case of "İ" is two characters
         lowered = "".join(char.lower()[0] for char in text)
@@ -238,7 +275,7 @@ def latin_row(text: str, lowered: str, table: TimeWords) -> Row:
     if any(map(phrases.__contains__, pairwise(lowers))):
         lowers = pieces.copy()
         _join(lowers, entries, sizes, phrases)
-    return Row(text, table, lowers, entries, lambda: _spans(lowered, pieces, sizes))
+    return WordRow(text, table, lowers, entries, lambda: _spans(lowered, pieces, sizes))
 
 
 def _join(
@@ -289,3 +326,123 @@ def _unlisted(lower: str) -> tuple[str, Any]:
         year, month, day, *german = date.groups()
         return "X", tuple(map(int, (year, month, day) if year else reversed(german)))
     return _OTHER
+
+
+# --- Japanese -------------------------------------------------------------------------------------
+
+_NUMBER = r"[0-9０-９]{1,3}|[一二三四五六七八九十]{1,3}|数"
+_UNITS = {
+    "日": "day", "週間": "week", "週": "week", "年": "year", "時間": "hour", "分": "minute"
+} | dict.fromkeys(("か月", "ヶ月", "カ月", "ヵ月", "ケ月", "箇月"), "month")  # fmt: skip
+_COUNTED = "|".join(_UNITS)
+_WEEKDAYS = "月火水木金土日"
+_BEFORE_TA = "っいんしえけべめせれてきじぎちりみび"
+_FOLLOWED = r"(?=[にのはもがをとへまで、。\s]|から|朝|夜|午|晩|夕|休|$)"
+
+
+def _bounded(word: str) -> str:
+    """Return the pattern for a word: きょう is not in べんきょう, nor 前の日 in 前の日曜日."""
+    if word in ("きょう", "きのう", "あした"):
+        return rf"(?<![ぁ-ん]){word}(?=[はもにの、一-龠ァ-ヴ])"
+    return f"{word}(?!曜)" if word.endswith("日") else word
+
+
+_IN_KANA = [
+    *(word for word in _JAPANESE.words if "ぁ" <= word[0] <= "ん"),
+    *"あと と言 と話 と聞 と語 と述 と思 との らし ずれ つも だろ でし たい まし".split(),
+    *(f"{sign}た" for sign in _BEFORE_TA),
+]
+_FIRST = "".join(sorted({word[0] for word in _IN_KANA}))
+_SECOND = "".join(sorted({word[1:2] for word in _IN_KANA}))
+_FIRST_HAN = "".join({word[0] for word in _JAPANESE.words if not "ぁ" <= word[0] <= "ん"})
+_STARTS = (
+    rf"[{_FIRST_HAN}0-9０-９〇一二三四五六七八九十数半{_WEEKDAYS}春夏秋冬誕記生毎延変決予移]"
+    r"|[。！？!?\n、,（）()「」『』]|[一-龠](?=んだ)"
+    rf"|[{_FIRST}](?=[{_SECOND}])"
+    rf"|[{''.join(word for word in _IN_KANA if len(word) == 1)}]"
+)
+"""Matches where a word may start, so that most places of a text are passed over fast."""
+_JAPANESE_WORD = re.compile(
+    rf"(?={_STARTS})(?:"
+    rf"(?P<year>[0-9]{{4}}|[〇一二三四五六七八九]{{4}})年(?P<year_since>から|以来)?(?!生まれ)"
+    rf"|(?P<month>{_NUMBER})月(?!曜)"
+    rf"|(?P<left>あと)?(?P<count>{_NUMBER}|半(?=年))(?P<unit>{_COUNTED})(?P<half>半)?"
+    r"(?:間|ほど|くらい|ぐらい)*(?P<side>前|後(?!半)|(?<=.)(?=で))(?P<since>から)?"
+    rf"|(?P<day>{_NUMBER})日(?!間|本|前|後|曜)"
+    rf"|(?P<age>{_NUMBER})[歳才](?!に|の?[時頃とこ]|の誕|で(?!す)|から|まで|以|未)"
+    rf"|(?P<weekday>[{_WEEKDAYS}])曜日?{_FOLLOWED}"
+    r"|(?P<report>と(?:言|話|聞|語|述べ|思)|とのこと|らしい)|(?P<again>誕生日|記念日|生まれ|毎年)"
+    r"|(?P<doubt>延期|変更|変わっ|決ま|予約|移っ|ずれ)"
+    r"|(?P<future>予定|つもり|だろう|でしょう|たい(?=[。、と]|$))"
+    rf"|(?P<past>(?:[{_BEFORE_TA}]た|でした|ました|[一-龠]んだ)(?=[。！!\s」]|$))"
+    rf"|(?P<season>[春夏秋冬]){_FOLLOWED}"
+    r"|(?P<stop>[。！？!?\n]+)|(?P<comma>[、,（）()「」『』])|(?P<listed>%s))"
+    % "|".join(map(_bounded, sorted(_JAPANESE.words, key=len, reverse=True)))
+)
+_HAN = {sign: value for value, sign in enumerate("〇一二三四五六七八九")}
+
+
+def japanese_row(text: str) -> WordRow:
+    """Read a Japanese text; what lies between two words of the table is one other word."""
+    words: list[tuple[str, tuple[str, Any], tuple[int, int]]] = []
+    end = 0
+    for found in _JAPANESE_WORD.finditer(text):
+        if found.start() > end:
+            words.append((text[end : found.start()], (".", None), (end, found.start())))
+        end = found.end()
+        surface = _MARKS.get(found.lastgroup or "", found[0])
+        words += [(surface, entry, found.span()) for entry in _sorts(found)]
+    if end < len(text):
+        words.append((text[end:], (".", None), (end, len(text))))
+    spans = [word[2] for word in words]
+    return WordRow(text, _JAPANESE, [w[0] for w in words], [w[1] for w in words], lambda: spans)
+
+
+_MARKS = {name: name for name in ("report", "again", "doubt", "future", "past")}
+
+
+def _sorts(found: re.Match[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the sorts of a match, each with its value."""
+    if found["count"]:
+        yield from _count_sorts(found)
+    elif found["year"]:
+        yield ("C" if found["year_since"] else "L"), ""
+        yield "Y", _number(found["year"])
+    elif found["age"]:
+        yield from (("N", _number(found["age"])), ("U", "year"), ("O", ""))
+    elif found["month"] or found["day"]:
+        yield ("M" if found["month"] else "n"), _number(found["month"] or found["day"])
+    elif found["weekday"]:
+        yield "K", _WEEKDAYS.index(found["weekday"])
+    elif found["season"]:
+        yield _JAPANESE.words[found["season"]]
+    elif found["listed"]:
+        yield _JAPANESE.words[found["listed"]]
+    else:
+        yield {"stop": ";", "comma": ","}.get(found.lastgroup or "", "."), None
+
+
+def _count_sorts(found: re.Match[str]) -> Iterator[tuple[str, Any]]:
+    is_vague = found["count"] == "数" or found["half"]
+    if found["count"] == "半":
+        yield "h", ""
+        yield "U", "year"
+        yield "A" if found["side"] == "前" else "J", ""
+        return
+    if not found["side"]:
+        yield ("I" if found["left"] else "."), ""
+    yield ("V", "") if is_vague else ("N", _number(found["count"]))
+    yield "U", _UNITS[found["unit"]]
+    if found["side"]:
+        yield ("A" if found["side"] == "前" else "J"), ""
+    if found["since"]:
+        yield "c", ""
+
+
+def _number(number: str) -> int:
+    if number.isdecimal():
+        return int(number)
+    if len(number) == 4:  # 二〇二六
+        return int("".join(str(_HAN[sign]) for sign in number))
+    tens, ten, ones = number.rpartition("十")
+    return (_HAN.get(tens, 1) * 10 if ten else 0) + _HAN.get(ones, 0)
