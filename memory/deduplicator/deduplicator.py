@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from memory.config import PLAIN_THRESHOLDS, LLMConfig, MemoryConfig
 from memory.decide import (
     MOST_ASKED,
+    OnEvent,
     Order,
     PageRules,
     PlanSettings,
@@ -21,7 +22,6 @@ from memory.decide import (
 from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.deduplicator.distributed import DistributedExecutor
 from memory.deduplicator.judging import Judging, NamedMerge, log_merges
-from memory.deduplicator.run_progress import OnEvent
 from memory.ledger import Lease
 from memory.models import (
     COMPARED,
@@ -48,10 +48,9 @@ from memory.models import (
     quoted,
     scale_of,
 )
-from memory.providers import Asking, Budget, CallBudget, completed, estimated
+from memory.providers import Asking, CallBudget, completed, estimated
 from memory.runtime import in_thread, telemetry
 from memory.store import (
-    Arrivals,
     Asker,
     Conflict,
     MemoryStore,
@@ -71,37 +70,32 @@ _OTHERS_FIRST = "others kept coming first"
 _EMBED_AT_ONCE = 256
 
 
-@dataclass(frozen=True)
-class _Undecided:
-    """A new memory about which the model must be asked."""
-
-    new: NewMemory
-    question: Question
+_Undecided = tuple[NewMemory, Question]
+"""A new memory, and the question about it that the model must answer."""
 
 
 @dataclass
-class _Head:
+class _Next:
     """The state of the new memory that is stored next.
 
-    `named`: the checked merge that the model proposed for it. `answered`: the decision of the model
-    about it, which is to be applied. `spent`: the cost of answers that came too late.
+    `named`: the checked merge that the model proposed for it. `decided`: the decision of the model
+    about it, which is to be applied. `asking`: the limits on the questions about it. `spent`: what
+    these have cost.
     """
 
     named: NamedMerge | None = None
-    answered: Decision | None = None
+    decided: Decision | None = None
     spent: Usage | None = None
+    asking: Asking | None = None
     attempt: int = 1
-    budget: Budget | None = None
 
     def begin_again(self, why: str) -> None:
         """Prepare another attempt after a Conflict, whose reason is `why`."""
         logger.info("decided again: %s", why)
         self.attempt += 1
+        self.decided = None
         if self.named:
             self.named = NamedMerge(conflict=why)
-        if self.answered:
-            self.spent = (self.spent or Usage()) + self.answered.usage
-            self.answered = None
 
 
 class MemoryDeduplicator:
@@ -237,36 +231,29 @@ class MemoryDeduplicator:
         """
         merges = await self._named_merges(new, calls) if any(one.named for one in new) else {}
         prepared = await in_thread(self._store.prepare, [one.memory for one in new], self._nearby)
-        arrivals, outcomes = Arrivals() if len(new) > 1 else None, list[Outcome]()
-        ended, head = list[Succession](), merges.get(0) or _Head()
+        outcomes, ended, head = list[Outcome](), list[Succession](), merges.get(0) or _Next()
         while (start := len(outcomes)) < len(new):
             size = 1 if head.named or head.attempt > 1 else self._store.pace.size
             end = min([start + size, len(new), *(n for n in merges if n > start)])
+            some = [replace(prepared[n], shown=new[n].shown) for n in range(start, end)]
+            some[0] = replace(some[0], decided=head.decided)
+            by_rules = partial(self._by_rules, calls, head)
             with telemetry.span("write") as span:
-                found = await in_thread(
-                    self._store.write,
-                    [replace(prepared[n], shown=new[n].shown) for n in range(start, end)],
-                    self._nearby,
-                    partial(self._by_rules, calls, head),
-                    arrivals=arrivals,
-                    answered=head.answered,
-                    run=run,
-                    lease=lease,
-                )
+                found = await in_thread(self._store.write, some, by_rules, run=run, lease=lease)
                 if isinstance(found[0], Outcome):
                     span.set_attribute("kind", found[0].action.value)
-            for one in found:
+            for one in found:  # only the last may be no Outcome
                 if isinstance(one, Outcome):
-                    ended += head.answered.successions if head.answered else ()
-                    paid = head.spent + one.usage if head.spent else one.usage
-                    outcomes.append(replace(one, usage=paid))
+                    outcomes.append(replace(one, usage=head.spent or one.usage))
+                    if head.decided:
+                        ended += head.decided.successions
                     if head.named and head.named.decision:
                         log_merges(head.named.decision)
-                    head = merges.get(len(outcomes)) or _Head()
+                    head = merges.get(len(outcomes)) or _Next()
                 elif isinstance(one, Conflict):
                     head.begin_again(one.why)
                 else:
-                    head.answered = await self._by_model(one, calls, head)
+                    head.decided = await self._by_model(one, calls, head)
             if tell is not None:
                 tell(len(outcomes))
         both = zip(new, outcomes, strict=True)
@@ -285,7 +272,7 @@ class MemoryDeduplicator:
 
         The new memories are stored by now, so nothing is lost if the model fails.
         """
-        asking = Asking(calls, Budget(self._settings.budget_s))
+        asking = Asking(calls, self._settings.budget_s)
         decisions = await self._judging.ended(ended, asking)
         if not decisions:
             return list(outcomes)
@@ -304,17 +291,17 @@ class MemoryDeduplicator:
         ]
         return [replace(with_ended[0], usage=with_ended[0].usage + asking.usage), *with_ended[1:]]
 
-    async def _named_merges(self, new: Sequence[Extracted], calls: CallBudget) -> dict[int, _Head]:
+    async def _named_merges(self, new: Sequence[Extracted], calls: CallBudget) -> dict[int, _Next]:
         """Check the merges that the model proposed for new memories; return them by position."""
         positions = [n for n, one in enumerate(new) if one.named]
         memories = [new[n].memory for n in positions]
         embedded = await in_thread(self._store.embeddings.embed, memories)
-        asking = Asking(calls, Budget(self._settings.budget_s))
+        asking = Asking(calls, self._settings.budget_s)
         naming = list(zip([new[n] for n in positions], embedded, strict=True))
         checked = zip(positions, await self._judging.join_named(naming, asking), strict=True)
-        return {n: _Head(one, one.merge, one.usage) for n, one in checked}
+        return {n: _Next(one, one.merge, one.usage) for n, one in checked}
 
-    def _by_rules(self, calls: CallBudget, head: _Head, new: NewMemory) -> Decision | _Undecided:
+    def _by_rules(self, calls: CallBudget, head: _Next, new: NewMemory) -> Decision | _Undecided:
         """Decide about a new memory by the rules; return _Undecided if the model must decide."""
         memory = new.memory
         if not self._config.dedup_enabled:
@@ -333,16 +320,16 @@ class MemoryDeduplicator:
         elif isinstance(decision, Question):
             most = _MOST_FREE if self._model.name == OFFLINE else _MOST_QUESTIONS
             if head.attempt <= most and calls.left:
-                return _Undecided(new, decision)
+                return new, decision
             spent = "the budget of calls is spent"
             decision = _add_pending(memory, spent if calls.left == 0 else _OTHERS_FIRST)
         return decision
 
-    async def _by_model(self, undecided: _Undecided, calls: CallBudget, head: _Head) -> Decision:
-        new = undecided.new
-        head.budget = head.budget or Budget(self._settings.budget_s)
-        asking = Asking(calls, head.budget)
-        decision = await self._judging.decide(undecided.question, asking)
+    async def _by_model(self, undecided: _Undecided, calls: CallBudget, head: _Next) -> Decision:
+        new, question = undecided
+        head.asking = head.asking or Asking(calls, self._settings.budget_s)
+        decision = await self._judging.decide(question, head.asking)
+        head.spent = decision.usage
         if decision.pending and not calls.answered:
             decision = without_fallback(decision)
         return replace(

@@ -8,7 +8,13 @@ from enum import Enum
 from functools import cached_property
 
 from memory.ledger import Reader, TextPair
-from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
+from memory.models import (
+    JUDGES,
+    OFFLINE,
+    Judge,
+    Scope,
+    ScopeField,
+)
 from memory.text import text_of
 
 
