@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.agent.consolidation import ConsolidationEngine
-from memory.agent.memory_store import AgentMemory, OnSaved
+from memory.agent.memory_store import AgentMemory, ConsolidationEngine, OnSaved
 from memory.agent.schemas import Forgot, MemoryList, MemoryView, Remembered
 from memory.agent.tools import AgentTools
 from memory.agent.workspace_sync import WorkspaceMemorySync
