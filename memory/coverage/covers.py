@@ -42,9 +42,9 @@ from memory.text import (
     identity,
     is_code,
     language_of,
+    literal_start,
     literal_value,
     may_be_english,
-    names_attribute,
     plain_form,
     quotations,
     tokens,
@@ -468,7 +468,7 @@ def _written_otherwise(a: str, b: str) -> list[str]:
 
     Compared are literal values, quotations, words with a hyphen, and words with a capital.
     """
-    if names_attribute(a) or names_attribute(b):
+    if literal_start(a) or literal_start(b):
         return _other_value(a, b)
     return _beyond(quotations(a), quotations(b)) or (
         _beyond(_hyphenated(a), _hyphenated(b)) + _capitals(a, b) + _capitals(b, a)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -11,21 +10,12 @@ from pydantic import (
     AliasChoices,
     BeforeValidator,
     Field,
-    JsonValue,
 )
 
+from memory.models.arguments import MAX_CONTENT, MAX_NAME
 from memory.models.decision import Outcome, Usage
-from memory.models.memory import (
-    Checked,
-    Cleaned,
-    Content,
-    Frozen,
-    LocalTime,
-    Memory,
-    Name,
-    as_tuple,
-)
-from memory.models.sizes import MAX_CONTENT, MAX_NAME
+from memory.models.memory import Memory
+from memory.models.values import Checked, Cleaned, Content, Frozen, LocalTime, Name, as_tuple
 
 
 def _number_as_name(value: object) -> object:
@@ -166,49 +156,6 @@ class Extracted:
     merged: str = ""
     shown: frozenset[str] = frozenset()
     ended: tuple[str, ...] = ()
-
-
-def turns_of(metadata: Mapping[str, JsonValue]) -> dict[str, list[str]]:
-    """Return the turns from which a memory comes, by conversation, the oldest first.
-
-    `metadata` is that of the memory: `conversation`, `turn` (the last one) and `turns` of the
-    conversation, and in `other_turns` those of other conversations, if it was merged.
-
-    >>> turns_of({"conversation": "c", "turn": "9", "turns": ["3", "9"]})
-    {'c': ['3', '9']}
-    """
-    others, conversation = metadata.get("other_turns"), metadata.get("conversation")
-    listed = [*others.items()] if isinstance(others, dict) else []
-    if isinstance(conversation, str):
-        turns, turn = metadata.get("turns"), metadata.get("turn")
-        listed.append((conversation, [*(turns if isinstance(turns, list) else ()), turn]))
-    found: dict[str, dict[str, None]] = {}
-    for name, names in listed:
-        for one in names if isinstance(names, list) else ():
-            if isinstance(one, str):
-                found.setdefault(name, {})[one] = None
-    return {name: list(turns) for name, turns in found.items()}
-
-
-def with_turns(members: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
-    """Return the metadata of the last of `members`, with the turns of all of them.
-
-    >>> with_turns([{"conversation": "c", "turn": "3"}, {"conversation": "c", "turn": "9"}])
-    {'conversation': 'c', 'turn': '9', 'turns': ['3', '9']}
-    >>> with_turns([{"conversation": "a", "turn": "3"}, {"conversation": "c", "turn": "9"}])
-    {'conversation': 'c', 'turn': '9', 'other_turns': {'a': ['3']}}
-    """
-    kept = dict(members[-1])
-    found: dict[str, dict[str, None]] = {}
-    for metadata in members:
-        for name, turns in turns_of(metadata).items():
-            found.setdefault(name, {}).update(dict.fromkeys(turns))
-    own = [*found.pop(str(kept.get("conversation")), ())]
-    if len(own) > 1:
-        kept["turns"] = list[JsonValue](own)
-    if found:
-        kept["other_turns"] = {name: list[JsonValue](turns) for name, turns in found.items()}
-    return kept
 
 
 def name_of_candidate(conversation: str, turn: str, position: int) -> str:

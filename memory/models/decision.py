@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple, get_args
 from pydantic import Field
 
 from memory.errors import ModelError
-from memory.models.memory import Cleaned, Embedded, Frozen, Memory
+from memory.models.memory import Embedded, Memory
+from memory.models.values import Cleaned, Frozen
 from memory.text import identity
 
 Judge = Literal["offline", "model", "person"]

@@ -1,175 +1,51 @@
-"""Memories, links and scopes, the types of their fields, and a class for validation problems."""
+"""Memories and links, their scopes, and the scale on which their similarity is measured."""
 
 from __future__ import annotations
 
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import lru_cache
-from inspect import signature
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import (
     AfterValidator,
     AliasChoices,
-    AwareDatetime,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     JsonValue,
-    ValidationError,
+    model_validator,
 )
 
 from memory.errors import InputError
-from memory.models.arguments import check_arguments
-from memory.models.sizes import (
-    MAX_CHARACTERS,
-    MAX_CONTENT,
-    MAX_NAME,
-    MAX_QUOTED,
-    MAX_VALUES,
-    check_length,
-    too_large,
+from memory.models.arguments import MAX_NAME, check_length
+from memory.models.values import (
+    Checked,
+    Cleaned,
+    Content,
+    Frozen,
+    LocalTime,
+    Metadata,
+    Name,
+    UtcTime,
+    Vector,
+    as_tuple,
 )
 from memory.text import (
     Period,
     clean,
-    clean_json,
     dated,
     dated_key,
+    has_cjk,
     periods,
-    shortened,
     text_key,
     to_json,
 )
-
-ModelT = TypeVar("ModelT", bound=BaseModel)
-Vector = npt.NDArray[np.float32]
-"""A unit vector of shape (dim,)."""
-Vectors = npt.NDArray[np.float32]
-"""A matrix of shape (n, dim) whose rows are unit vectors."""
-
-
-def _valid_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if problem := too_large(value):
-        raise ValueError(f"metadata {problem}")
-    try:
-        json.dumps(value, allow_nan=False)
-    except ValueError as exc:
-        raise ValueError(
-            "metadata holds NaN or an infinite number, which JSON cannot hold"
-        ) from exc
-    cleaned = clean_json(value)
-    assert isinstance(cleaned, dict)
-    return cleaned
-
-
-def _utc(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError as exc:
-        raise ValueError(f"{moment.isoformat()} is outside of the years 1 to 9999 in UTC") from exc
-
-
-def _local(moment: datetime) -> datetime:
-    _utc(moment)
-    offset = moment.utcoffset()
-    assert offset is not None
-    # A zone's mean local time of 1900 has seconds, which JSON cannot hold.
-    return moment.astimezone(timezone(timedelta(minutes=offset // timedelta(minutes=1))))
-
-
-def _cleaned(text: str) -> str:
-    if len(text) > MAX_CHARACTERS:
-        raise ValueError(f"has more than {MAX_CHARACTERS:,} characters")
-    return clean(text)
-
-
-def _content(text: str) -> str:
-    cleaned = clean(text)
-    if not cleaned:
-        raise ValueError("content is empty")
-    if len(cleaned) > MAX_CONTENT:
-        raise ValueError(
-            f"content has {len(cleaned):,} characters, more than {MAX_CONTENT:,}: split it"
-        )
-    return cleaned
-
-
-def _without_repeats(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(values))
-
-
-_Readable = Annotated[str, Field(max_length=MAX_CHARACTERS)]
-"""A text that is short enough to be cleaned. This limit must come before the validators."""
-Name = Annotated[_Readable, AfterValidator(clean), Field(min_length=1, max_length=MAX_NAME)]
-Cleaned = Annotated[str, AfterValidator(_cleaned)]
-"""A text that validation cleans: control characters and white space at both ends are removed.
-
-Tabs and line breaks inside the text stay.
-"""
-Content = Annotated[_Readable, AfterValidator(_content)]
-Metadata = Annotated[dict[str, JsonValue], AfterValidator(_valid_json)]
-UtcTime = Annotated[AwareDatetime, AfterValidator(_utc)]
-LocalTime = Annotated[AwareDatetime, AfterValidator(_local)]
-"""A time that keeps the offset from UTC with which it was given, in whole minutes."""
-
-
-def as_tuple(value: object) -> object:
-    """Return a list as a tuple, and any other value unchanged.
-
-    >>> as_tuple(["cat", "dog"]), as_tuple("cat")
-    (('cat', 'dog'), 'cat')
-    """
-    return tuple(value) if isinstance(value, list) else value
-
-
-class Frozen(BaseModel):
-    """Base class of strict, immutable pydantic models that reject unknown fields.
-
-    >>> cat = memories.remember("Bea has a cat.", user="Bea").memory
-    >>> changed = cat.model_copy(update={"tags": ("pet",)})
-    >>> changed.tags, cat.tags  # the memory itself, and what is stored, did not change
-    (('pet',), ())
-    """
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-
-class _NamesTheArgument(type(BaseModel)):  # type: ignore[misc]
-    """Metaclass whose models raise an InputError if they are called with a wrong argument.
-
-    Validation of JSON and of nested models raises a ValidationError as with other models.
-    """
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().__call__(*args, **kwargs)
-        except (TypeError, ValidationError) as exc:
-            check_arguments(cls.__name__, signature(cls), args, kwargs)
-            if isinstance(exc, TypeError):
-                raise
-            raise InputError(cls.__name__, str(first_problem(exc))) from exc
-
-
-Checked = Frozen
-if not TYPE_CHECKING:  # type checkers see the fields as arguments only without a metaclass
-
-    class Checked(Frozen, metaclass=_NamesTheArgument):
-        """Base class of the models that callers make: a wrong argument raises an InputError.
-
-        >>> from memory.config import Config
-        >>> Config(model="gemini")
-        Traceback (most recent call last):
-            ...
-        memory.errors.InputError: Config: has no argument model; it takes memory, llm, agent,...
-        """
 
 
 def new_memory_id() -> str:
@@ -226,6 +102,10 @@ def _times(
     """Return the time expressions of a text, and the same as JSON, "" if there are none."""
     found = periods(text, said)
     return found, to_json(found) if found else ""
+
+
+def _without_repeats(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))
 
 
 class Memory(Checked):
@@ -519,119 +399,172 @@ class Scope:
         return all(values.get(name) == value for name, value in self.values)
 
 
-# --- why a value was refused ----------------------------------------------------------------------
+def turns_of(metadata: Mapping[str, JsonValue]) -> dict[str, list[str]]:
+    """Return the turns from which a memory comes, by conversation, the oldest first.
+
+    `metadata` is that of the memory: `conversation`, `turn` (the last one) and `turns` of the
+    conversation, and in `other_turns` those of other conversations, if it was merged.
+
+    >>> turns_of({"conversation": "c", "turn": "9", "turns": ["3", "9"]})
+    {'c': ['3', '9']}
+    """
+    others, conversation = metadata.get("other_turns"), metadata.get("conversation")
+    listed = [*others.items()] if isinstance(others, dict) else []
+    if isinstance(conversation, str):
+        turns, turn = metadata.get("turns"), metadata.get("turn")
+        listed.append((conversation, [*(turns if isinstance(turns, list) else ()), turn]))
+    found: dict[str, dict[str, None]] = {}
+    for name, names in listed:
+        for one in names if isinstance(names, list) else ():
+            if isinstance(one, str):
+                found.setdefault(name, {})[one] = None
+    return {name: list(turns) for name, turns in found.items()}
 
 
-@dataclass(frozen=True)
-class Problem:
-    """The reason why pydantic rejected a value. `str(problem)` never quotes the value.
+def with_turns(members: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
+    """Return the metadata of the last of `members`, with the turns of all of them.
 
-    `where` is the path of field names that leads to the value, and `given` is the value. `what`
-    says what is wrong with it. `kind` is pydantic's name for this type of error. `expected` lists
-    the allowed values, if there are only a few.
+    >>> with_turns([{"conversation": "c", "turn": "3"}, {"conversation": "c", "turn": "9"}])
+    {'conversation': 'c', 'turn': '9', 'turns': ['3', '9']}
+    >>> with_turns([{"conversation": "a", "turn": "3"}, {"conversation": "c", "turn": "9"}])
+    {'conversation': 'c', 'turn': '9', 'other_turns': {'a': ['3']}}
+    """
+    kept = dict(members[-1])
+    found: dict[str, dict[str, None]] = {}
+    for metadata in members:
+        for name, turns in turns_of(metadata).items():
+            found.setdefault(name, {}).update(dict.fromkeys(turns))
+    own = [*found.pop(str(kept.get("conversation")), ())]
+    if len(own) > 1:
+        kept["turns"] = list[JsonValue](own)
+    if found:
+        kept["other_turns"] = {name: list[JsonValue](turns) for name, turns in found.items()}
+    return kept
 
-    >>> try:
-    ...     Memory.model_validate({"content": "Mia rows.", "importance": 9, "timestamp": "now"})
-    ... except ValidationError as error:
-    ...     print(first_problem(error))
-    importance: must be at most 5
+
+# --- scales: curves that turn the cosines of an embedder into similarities ------------------------
+
+LOWER = 0.90
+"""The default of the setting `dedup_lower_threshold`, a similarity.
+
+About half of the pairs of memories with this similarity are copies or worth merging. The `anchor`
+of a scale is the cosine that the scale turns into this similarity.
+"""
+NEAR_COPY = 0.95
+"""At this cosine and above, similarity equals cosine for every embedder."""
+_PLACES = 6
+_STEP = 10.0**-_PLACES
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Scale(Frozen):
+    """A piecewise linear curve from an embedder's cosine to similarity.
+
+    The curve goes through (0, 0), (`anchor`, 0.90) and (0.95, 0.95). If at least one of two
+    compared texts has kana or Han, `anchor_kana_han` takes the place of `anchor`. Below 0 and from
+    0.95 on, the similarity equals the cosine.
+
+    Two embedders give the same two texts different cosines. If each embedder has its own scale, the
+    same thresholds fit all embedders.
+
+    >>> scale = Scale(anchor=0.70)
+    >>> scale.similarity(0.70, "Mia has a cat.", "Mia got a cat."), scale.cosine(0.90)
+    (0.9, 0.7)
     """
 
-    where: tuple[str, ...]
-    what: str
-    kind: str
-    given: Any
-    expected: str
+    anchor: float = Field(gt=0.0, lt=NEAR_COPY)
+    anchor_kana_han: float | None = Field(default=None, gt=0.0, lt=NEAR_COPY)
+    """The anchor for pairs in which a text has kana or Han; None means `anchor`."""
+
+    @model_validator(mode="after")
+    def _check_anchors(self) -> Scale:
+        if self.cjk_anchor < self.anchor:
+            raise ValueError(f"anchor_kana_han {self.cjk_anchor} is below anchor {self.anchor}")
+        return self
 
     @property
-    def field(self) -> str:
-        return ".".join(self.where)
+    def cjk_anchor(self) -> float:
+        return self.anchor if self.anchor_kana_han is None else self.anchor_kana_han
 
-    def __str__(self) -> str:
-        return self.what if self.what.startswith(self.field) else f"{self.field}: {self.what}"
+    def similarity(self, cosine: float, a: str, b: str) -> float:
+        """Return the similarity of texts `a` and `b`, to 6 decimals, given their cosine."""
+        return float(self.similarities(np.array([cosine]), has_cjk(a) or has_cjk(b))[0])
+
+    def similarities(self, cosines: Floats, has_cjk: Flags | bool) -> Floats:
+        """Return the similarities of n pairs of texts, given the cosines of their vectors.
+
+        `cosines` and the result have shape (n,). `has_cjk` says whether at least one text of a pair
+        has kana or Han. It is an array of shape (n,), or one value for all pairs.
+        """
+        cosines = np.round(cosines, _PLACES)  # 0.95 can be slightly lower in float32
+        anchors = np.where(has_cjk, self.cjk_anchor, self.anchor)
+        rise = (NEAR_COPY - LOWER) / (NEAR_COPY - anchors)
+        below, above = cosines * (LOWER / anchors), LOWER + (cosines - anchors) * rise
+        bent = np.round(np.where(cosines <= anchors, below, above), _PLACES)
+        # Rounding must not lift a similarity to 0.95.
+        bent = np.minimum(bent, round(NEAR_COPY - _STEP, _PLACES))
+        return np.where((cosines <= 0.0) | (cosines >= NEAR_COPY), cosines, bent)
+
+    def cosine(self, similarity: float, text: str = "") -> float:
+        """Return the lowest cosine at which `text` and another text can reach this similarity.
+
+        The other text may be any text. `text` is only checked for kana and Han; "" has neither.
+        """
+        return _lowest_cosine(self, similarity, has_cjk(text))
+
+    def cosines(self, similarity: float, has_cjk: Flags) -> Floats:
+        """Return the result of `cosine` for each of n texts.
+
+        `has_cjk`, shape (n,), says which texts have kana or Han. The result has shape (n,).
+        """
+        return np.where(
+            has_cjk, _lowest_cosine(self, similarity, True), _lowest_cosine(self, similarity, False)
+        )
 
 
-def from_json(
-    model: type[ModelT], fields: Mapping[str, Any], most_values: int = MAX_VALUES
-) -> ModelT:
-    """Return a model made from a JSON object, without control characters in its strings.
+@lru_cache(maxsize=256)
+def _lowest_cosine(scale: Scale, similarity: float, has_cjk: bool) -> float:
+    if similarity < 0.0 or similarity >= NEAR_COPY:
+        return similarity
+    anchor = scale.cjk_anchor if has_cjk else scale.anchor
+    curve = (0.0, LOWER, NEAR_COPY), (0.0, anchor, NEAR_COPY)
+    found = round(float(np.interp(similarity, *curve)), _PLACES)
 
-    The size is checked first, because cleaning takes time that grows with it. `most_values`: the
-    maximum number of values, as in `too_large`.
+    def of(cosine: float) -> float:
+        return float(scale.similarities(np.array([cosine]), has_cjk)[0])
 
-    Raises: ValueError, whose message says in one line what is wrong.
-
-    >>> from_json(MemoryLink, {"target_id": "mem_1\\x00", "link_type": "similar"}).target_id
-    'mem_1'
-    """
-    if problem := too_large(fields, most_values):
-        raise ValueError(problem)
-    try:
-        return model.model_validate_json(json.dumps(clean_json(dict(fields))))
-    except ValidationError as exc:
-        raise ValueError(str(first_problem(exc))) from exc
-    except RecursionError as exc:
-        raise ValueError("is nested too deeply") from exc
+    while of(found) < similarity:
+        found = round(found + _STEP, _PLACES)
+    while of(round(found - _STEP, _PLACES)) >= similarity:
+        found = round(found - _STEP, _PLACES)
+    return found
 
 
-_WORDS = {
-    "missing": "is missing",
-    "extra_forbidden": "is not known",
-    "string_type": "must be a text",
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
-    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
-    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
-    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
-    **dict.fromkeys(("dict_type", "model_type"), "must be an object with names and values"),
-    "invalid-json-value": "holds what JSON cannot hold; write texts, numbers, lists or dicts",
-    "greater_than": "must be greater than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
-    "string_too_short": "must not be empty",
-    "too_short": "must not be empty",
-    "string_too_long": "is longer than {max_length}",
-    "too_long": "is longer than {max_length}",
-    "literal_error": "must be {expected}",
-    "string_pattern_mismatch": "must have the form {pattern}",
-    **dict.fromkeys(
-        ("datetime_type", "datetime_parsing", "datetime_from_date_parsing", "timezone_aware"),
-        "must be a time with an offset from UTC, such as 2026-05-01T08:00:00Z",
-    ),
+PLAIN = Scale(anchor=LOWER)
+"""The scale that changes nothing: the similarity equals the cosine."""
+
+_OWN = {
+    "wordllama-": Scale(anchor=0.70, anchor_kana_han=0.88),
+    "chroma-all-MiniLM-": Scale(anchor=0.77),
 }
-"""What is wrong with a value, in our own words, by pydantic's name for the type of error."""
+"""The scales of known embedders. A key is the beginning of an embedder's fingerprint.
+
+Each `anchor` is fitted to a reader's verdicts on pairs of memories. A model had extracted these
+memories from conversations, and none has kana or Han. WordLlama has a higher anchor for texts with
+kana or Han, because a third of random pairs of such texts have a cosine above 0.70.
+"""
 
 
-def first_problem(exc: ValidationError) -> Problem:
-    """Return the first problem that a pydantic error reports.
+def scale_of(fingerprint: str) -> Scale:
+    """Return the scale of the embedder with this fingerprint.
 
-    >>> try:
-    ...     Scale(anchor=2.0)
-    ... except ValidationError as error:
-    ...     print(first_problem(error), first_problem(error).given)
-    anchor: must be less than 0.95 2.0
+    For an unknown embedder, return `PLAIN`, with which the similarity equals the cosine.
+
+    >>> scale_of("wordllama-256").anchor, scale_of("own-model") == PLAIN
+    (0.7, True)
     """
-    error = exc.errors()[0]
-    what = error["msg"].removeprefix("Value error, ")
-    if error["type"] in _WORDS:
-        limits = {  # 5, not 5.0
-            name: int(limit) if limit in (0.0, 1.0) else limit
-            for name, limit in error.get("ctx", {}).items()
-        }
-        what = _WORDS[error["type"]].format_map(limits)
-    return Problem(
-        where=tuple(str(part)[:MAX_QUOTED] for part in error["loc"]),
-        what=what[0].lower() + what[1:],
-        kind=error["type"],
-        given=error["input"],
-        expected=str(error.get("ctx", {}).get("expected", "")),
-    )
-
-
-def quoted(text: str) -> str:
-    """Return the first words of a memory's text, as lines of the log quote it.
-
-    >>> quoted("Mia has a tabby cat that sleeps on the piano and a dog that sings in the garden.")
-    'Mia has a tabby cat that sleeps on the piano and a dog that...'
-    """
-    return shortened(text, 60)
+    own = (scale for start, scale in _OWN.items() if fingerprint.startswith(start))
+    return next(own, PLAIN)

@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol
 
 from memory.models.conversation import Extraction, Reply, Turn
 from memory.models.decision import ProposedMerge, Question, Rereading, Usage, Verdict
-from memory.models.memory import Memory, Scope, Vector, Vectors
+from memory.models.memory import Memory, Scope
+from memory.models.values import Vector, Vectors
 
 Clock = Callable[[], datetime]
 """A function that returns the current time in UTC, with its time zone set."""

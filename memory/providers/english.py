@@ -13,7 +13,7 @@ from memory.providers.worth import (
     is_worth_keeping,
     stands_alone,
 )
-from memory.text import names_attribute, plain_form, with_dates
+from memory.text import literal_start, plain_form, with_dates
 
 # --- clauses --------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
     if "?" in plain or len(plain) > _LONGEST_SENTENCE:
         return
     for part in _parts(plain):
-        bare = _OPENER.sub("", part.strip(" ,.:" if names_attribute(part) else " ,.!:"))
+        bare = _OPENER.sub("", part.strip(" ,.:" if literal_start(part) else " ,.!:"))
         bare = _OPENER.sub("", _VOCATIVE.sub("", bare))
         for name in listeners:
             bare = re.sub(rf",? {re.escape(name)}$|^{re.escape(name)},? ", "", bare)
@@ -303,7 +303,7 @@ def retold_english(text: str, name: str, at: datetime, company: str = "others") 
     people whom "we" includes besides the speaker, such as "their team".
     """
     retold = with_dates(third_person(plain_spelling(text), name, company), at)
-    ending = ". " if names_attribute(text) else "!. ,;"  # a "!" may belong to a password
+    ending = ". " if literal_start(text) else "!. ,;"  # a "!" may belong to a password
     return retold.strip().rstrip(ending) + (
         "" if retold.endswith("!") and "!" not in ending else "."
     )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from memory.errors import InputError
+from memory.models.arguments import MAX_CONTENT
 from memory.models.memory import Memory, Scope
-from memory.models.sizes import MAX_CONTENT
 from memory.text import clean, identity, normalise, text_key
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

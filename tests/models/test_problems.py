@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from memory.models.memory import Memory, Problem, first_problem
+from memory.models.memory import Memory
+from memory.models.values import Problem, first_problem
 
 GOOD = {"content": "Mia sails.", "timestamp": datetime(2026, 5, 1, tzinfo=UTC)}
 

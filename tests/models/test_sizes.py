@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from memory.errors import InputError
 from memory.interchange import read_memories, to_memory
 from memory.models import Memory, Turn, from_json
-from memory.models.sizes import MAX_CHARACTERS, MAX_VALUES, too_large
+from memory.models.arguments import MAX_CHARACTERS, MAX_VALUES, too_large
 from memory.store import MemoryStore, forget_user
 from memory.upkeep import read_decisions
 from tests.doubles import START

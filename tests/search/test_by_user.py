@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 from memory.errors import IndexFault
 from memory.ledger import Ledger
 from memory.models import Memory, Query, Scope, Vector, new_memory_id
-from memory.search.by_user import (
-    EVERYBODY,
-    LiveVectors,
-    VectorsByUser,
-    nearest_in_parts,
-    owner_of,
-)
+from memory.search.router import EVERYBODY, LiveVectors, VectorsByUser, nearest_in_parts, owner_of
 from memory.text import text_key
 from tests.doubles import START
 from tests.search.vectors import DIM, MIA, unit, write
@@ -136,7 +130,7 @@ def _write(
 def test_bounds_leave_out_none_of_the_nearest_after_any_writes(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.search.by_user.BOUNDED_FROM", 20)
+    monkeypatch.setattr("memory.search.router.BOUNDED_FROM", 20)
     rng = np.random.default_rng(seed)
     live: dict[str, tuple[Memory, Vector]] = {}
     with Ledger.create(f"sqlite:///{tmp_path / 'l.db'}") as ledger:

@@ -19,7 +19,7 @@ from memory.ledger import Ledger
 from memory.models import Query
 from memory.search import ChromaServer, EmbeddedChroma, ServedChroma
 from memory.search.chroma_client import ChromaProcess, alone_at
-from memory.search.follower import Follower
+from memory.search.index import Follower
 from memory.search.router import SearchRouter
 from tests.search import children
 from tests.search.vectors import DIM, MIA, unit, write

@@ -25,7 +25,7 @@ from memory.config import MemoryConfig
 from memory.ledger import Ledger
 from memory.models import Query, new_memory_id
 from memory.search import EmbeddedChroma
-from memory.search.follower import Follower
+from memory.search.index import Follower
 from memory.store import MemoryStore
 from memory.text import text_key
 from tests.doubles import START

@@ -13,7 +13,7 @@ from memory.assembly import open_store
 from memory.config import Config, MemoryConfig, SearchConfig
 from memory.ledger import Ledger
 from memory.models import Memory, Query, Scope, new_memory_id
-from memory.search.follower import Follower
+from memory.search.index import Follower
 from memory.search.router import SearchRouter
 from memory.store import MemoryStore
 from memory.text import text_key
