@@ -228,8 +228,11 @@ def replace_covered(
         names = {same.id for one in (member, *covered) for same in copies[one.id]}
         if len(names) > 1:
             group = [one for one in members if one.id in names]
-            best = max((one.content for one in copies[name]), key=_quality)
-            survivors.append(survivor_of(member.model_copy(update={"content": best}), group))
+            shown = member
+            for copy in copies[name][1:]:
+                if _quality(copy.content) > _quality(shown.content):
+                    shown = shown.model_copy(update={"content": copy.content})
+            survivors.append(survivor_of(shown, group))
             reasons.append(_replace_reason(covered, member is group[-1], rules))
             lowest = min([lowest, *(similarity(member, other) for other in covered)])
     if not survivors:
