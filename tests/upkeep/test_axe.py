@@ -15,9 +15,9 @@ from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
-from tests.review.chromium import LOOKS, Driver, chromium, complaints, faults, show_as
-from tests.review.serving import served
-from tests.review.test_browser import press, unharmed
+from tests.upkeep.chromium import LOOKS, Driver, chromium, complaints, faults, show_as
+from tests.upkeep.serving import served
+from tests.upkeep.test_browser import press, unharmed
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=\"document.title='harmed'\">", "\u202eevil \u2066text"

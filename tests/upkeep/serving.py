@@ -15,10 +15,11 @@ from memory.deduplicator import Judging, MemoryDeduplicator
 from memory.ledger import DecisionRecord
 from memory.models import PERSON, LanguageModel, Rules
 from memory.providers import OfflineModel
-from memory.review.server import BrowserSession, ReviewServer
 from memory.runtime import Address, LoopThread, serve_until
 from memory.store import Asker, MemoryStore
-from memory.upkeep import AnswerResult, Answers, Given, Review
+from memory.upkeep.answers import AnswerResult, Answers, Given
+from memory.upkeep.review import Review
+from memory.upkeep.server import BrowserSession, ReviewServer
 
 CardData = dict[str, Any]
 

@@ -5,23 +5,34 @@ The extension of the file's name selects the format: HTML, JSON, CSV or Markdown
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
+import json
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from html import escape
 from pathlib import Path
-from typing import Literal
+from string import Template
+from typing import Any, Literal
 
 from memory.errors import InputError, WrongArgument
 from memory.models import DeduplicationReport, Frozen, Rules, SimilarityHistogram, Usage
-from memory.review.pages import Markup, fill, inline, page, source_hash
 from memory.runtime import write_whole
 from memory.text import counted, one_line, visible
-from memory.upkeep import Card, card_data, least_certain_first
+from memory.upkeep.cards import Card, card_data, least_certain_first
 
+_TEMPLATES = Path(__file__).parent / "templates"
+_ANSWER_KEYS = (
+    ", <kbd>y</kbd> $yes, <kbd>n</kbd> these are different, <kbd>1</kbd> to <kbd>9</kbd> this one "
+    "stays, <kbd>b</kbd> both hold, <kbd>s</kbd> later, <kbd>e</kbd> write one text (<kbd>Ctrl"
+    "</kbd> <kbd>Enter</kbd> applies it), <kbd>i</kbd> insist, <kbd>t</kbd> take a refused text, "
+    "<kbd>p</kbd> ask the model, <kbd>u</kbd> undo the last"
+)
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&@!])")
 _HEAD = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src \
@@ -65,6 +76,10 @@ class Report(Frozen):
     that similar. `lower`: from this similarity on, a model may be asked. `upper`: from this
     similarity on, a memory may replace another without a model. `spread` says how the similarities
     in the store are distributed; None in a history.
+
+    >>> report = history_report([], config.memory.rules, store.clock())
+    >>> report.kind, report.headline, report.summary
+    ('history', '0 decisions', 'None was taken back.')
     """
 
     kind: Literal["audit", "batch", "history"]
@@ -97,6 +112,12 @@ def audit_report(
     """Return the report of what a clean-up would do.
 
     `spread`: how the similarities in the store are distributed.
+
+    >>> found, at = await audit_store(store, config), store.clock()
+    >>> alike = similarity_histogram(found.plan.snapshot, store.scope_of, store.scale)
+    >>> report = audit_report(found.report, cards_of(found.plan), alike, config.memory.rules, at)
+    >>> report.summary.endswith("Nothing was changed.")
+    True
     """
     certain = sum(all(member.fate != "judge" for member in card.members) for card in cards)
     open_ones = sum(member.fate == "judge" for card in cards for member in card.members)
@@ -139,6 +160,11 @@ def batch_report(
     """Return the report of what a clean-up did.
 
     `spread`: how the similarities in the store were distributed before the clean-up.
+
+    >>> alike = similarity_histogram(store.snapshot(), store.scope_of, store.scale)
+    >>> done, at = memories.clean(), store.clock()
+    >>> batch_report(done, [], alike, config.memory.rules, at).figures[0].name
+    'memories now'
     """
     waiting = done.pending + done.left
     figures = (
@@ -173,7 +199,11 @@ def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure
 
 
 def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
-    """Return the report of the history. `cards`: one card for each decision, oldest first."""
+    """Return the report of the history. `cards`: one card for each decision, oldest first.
+
+    >>> history_report([], config.memory.rules, store.clock()).spread is None
+    True
+    """
     actions = Counter(card.action for card in cards)
     undone = sum(card.recorded is not None and card.recorded.undone for card in cards)
     return Report(
@@ -199,6 +229,9 @@ def _figure(count: int, name: str) -> Figure:
 
 def check_report_name(path: Path) -> Path:
     """Return the path, if the file's extension is known and its folder exists.
+
+    >>> check_report_name(Path("audit.html")).name
+    'audit.html'
 
     Raises: InputError.
     """
@@ -372,3 +405,83 @@ _FORMATS: dict[str, Callable[[Report], str]] = {
     ".csv": _csv,
     ".md": _markdown,
 }
+
+
+# --- the page: one template, script and stylesheet for reports and reviews ------------------------
+
+
+class Markup(str):
+    """HTML that `fill` inserts as it is. Any other value is escaped."""
+
+    __slots__ = ()
+
+
+def fill(template: str, **values: object) -> Markup:
+    """Return a template with its `$names` replaced by the values, which are escaped.
+
+    >>> fill("<b>$name</b>", name="<i>")
+    '<b>&lt;i&gt;</b>'
+
+    Raises: KeyError if a name has no value.
+    """
+    return Markup(
+        Template(template).substitute(
+            {
+                name: value if isinstance(value, Markup) else escape(str(value))
+                for name, value in values.items()
+            }
+        )
+    )
+
+
+def page(
+    headline: str,
+    cards: Sequence[dict[str, Any]],
+    *,
+    kind: str,
+    saves: Literal["", "file", "post"],
+    blind: bool = False,
+    judges: Sequence[str] = (),
+    progress: dict[str, Any] | None = None,
+    **parts: object,
+) -> str:
+    """Return the page of some cards, each as `card_data` returns it.
+
+    `saves`: how the page saves answers; "" if none can be given. `parts`: the other values of the
+    template; what is not given is empty. `blind`, `judges` and `progress` are for its script.
+    """
+    data = {
+        "cards": cards,
+        "kind": kind,
+        "saves": saves,
+        "blind": blind,
+        "judges": judges,
+        "progress": progress,
+    }
+    always = dict.fromkeys(("summary", "figures", "spread", "older", "script"), "")
+    always |= {"title": headline, "headline": headline, "data": _as_json(data)}
+    always["keys"] = fill(_ANSWER_KEYS, yes="same" if blind else "apply") if saves else ""
+    return fill(source("page.html"), **always | parts)
+
+
+def inline(element: Literal["script", "style"], name: str) -> Markup:
+    """Return an element with a script or stylesheet of this package."""
+    return Markup(f"<{element}>{source(name)}</{element}>")
+
+
+def source(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def source_hash(name: str) -> str:
+    """Return the source expression that admits this script or stylesheet in a policy."""
+    digest = hashlib.sha256(source(name).encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _as_json(value: Any) -> Markup:
+    """Return a value as JSON that is safe inside `<script>`: nothing in it can end the element."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return Markup(text)

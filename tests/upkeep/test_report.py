@@ -17,15 +17,15 @@ from memory.decide import similarity_histogram
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError
 from memory.models import Rules
-from memory.review.report import (
+from memory.store import MemoryStore
+from memory.upkeep.cards import cards_of, recorded_cards
+from memory.upkeep.report import (
     Report,
     audit_report,
     check_report_name,
     history_report,
     write_report,
 )
-from memory.store import MemoryStore
-from memory.upkeep import cards_of, recorded_cards
 from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder
 

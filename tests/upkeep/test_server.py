@@ -12,7 +12,7 @@ from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
-from tests.review.serving import Browser, Served, served, text_of
+from tests.upkeep.serving import Browser, Served, served, text_of
 
 RUNS = ("Mia is running 12 km.", "Mia is regularly running 12 km.")
 SAILS = ("Mia sails.", "Mia dives.")

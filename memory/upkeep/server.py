@@ -29,10 +29,12 @@ from starlette.routing import Route
 
 from memory.errors import InputError, MemoryPipelineError
 from memory.models import Frozen, first_problem
-from memory.review.pages import Markup, fill, page, source
 from memory.runtime import THIS_MACHINE, Address, Gate, in_thread
 from memory.text import visible
-from memory.upkeep import Answered, Card, Given, Review, ShownGroup, card_data
+from memory.upkeep.answers import Answered, Given
+from memory.upkeep.cards import Card, card_data
+from memory.upkeep.report import Markup, fill, page, source
+from memory.upkeep.review import Review, ShownGroup
 
 F = TypeVar("F", bound=Frozen)
 
@@ -77,6 +79,9 @@ class BrowserSession:
 
     A person opens an address with a token that works once. The browser then gets a cookie that
     admits it to all pages.
+
+    >>> BrowserSession(Address("127.0.0.1", 8765)).address().partition("=")[0]
+    'http://127.0.0.1:8765/?token'
     """
 
     def __init__(self, address: Address) -> None:
@@ -165,7 +170,12 @@ class _Undo(Frozen):
 
 
 class ReviewServer:
-    """Serves the web pages of a review. `session` decides which browsers may see them."""
+    """Serves the web pages of a review. `session` decides which browsers may see them.
+
+    >>> session = BrowserSession(Address("127.0.0.1", 8765))
+    >>> server = ReviewServer(build_review(store, config, model), session)
+    >>> app = server.app()  # an ASGI application, for `serve_until`
+    """
 
     def __init__(self, review: Review, session: BrowserSession) -> None:
         self._review = review

@@ -28,14 +28,15 @@ from memory.decide import similarity_histogram
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import DecisionRecord
 from memory.models import Action, Memory, Rules
-from memory.review.report import audit_report, write_report
 from memory.store import MemoryStore
-from memory.upkeep import Answered, cards_of, read_decisions
+from memory.upkeep.answers import Answered, read_decisions
+from memory.upkeep.cards import cards_of
+from memory.upkeep.report import audit_report, write_report
 from tests import commands
 from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder
-from tests.review.chromium import LOOKS, Driver, chromium, complaints, faults, show_as
-from tests.review.crowd import crowd
+from tests.upkeep.chromium import LOOKS, Driver, chromium, complaints, faults, show_as
+from tests.upkeep.crowd import crowd
 
 pytestmark = pytest.mark.browser
 HOSTILE = (
