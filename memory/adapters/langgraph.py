@@ -318,7 +318,7 @@ class DedupStore(BaseStore):
         """Return a stored value, with the present text of its memory; None leaves it as it is."""
         value: dict[str, Any] = json.loads(stored)
         path, held = self._text(value) if text is not None else ((), "")
-        if text is None or not path or clean(held) == text:
+        if text is None or not path or held == text:
             return value
         return _with_text(value, path, text)
 
@@ -441,8 +441,8 @@ class DedupStore(BaseStore):
             held: Any = value
             for name in path:
                 held = held.get(name) if isinstance(held, Mapping) else None
-            if isinstance(held, str) and clean(held):
-                return path, held
+            if isinstance(held, str) and (text := clean(held)):
+                return path, text
         return (), ""
 
     def _memory(self, namespace: Namespace, key: str, text: str) -> Memory:

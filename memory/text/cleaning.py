@@ -45,6 +45,8 @@ def clean(text: str) -> str:
     >>> clean("  Mia\\x00 rows.\\n")
     'Mia rows.'
     """
+    if text.isprintable():  # most texts: nothing to look for
+        return text.strip()
     return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)).strip()
 
 
