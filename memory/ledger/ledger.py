@@ -150,7 +150,9 @@ class Ledger:
         upgraded, LedgerError if it is newer, or too old to be upgraded.
         """
         if stored is None:
-            raise LedgerMissing(f"there are no memories in {self.name} yet", "import some first")
+            raise LedgerMissing(
+                f"there are no memories in {self.name} yet", "remember or import some first"
+            )
         if stored == migrations.PREVIOUS:
             raise LedgerOutdated(self.name, stored, t.SCHEMA_VERSION)
         if stored.isdecimal() and int(stored) < int(migrations.PREVIOUS):
