@@ -13,7 +13,6 @@ from memory.decide.likeness import AlikeGroup
 from memory.decide.pages import PagePlan
 from memory.decide.planning import RoundPlan
 from memory.decide.policy import GroupPlan, differences
-from memory.ledger import ScopedText, TextPair
 from memory.models import (
     Decision,
     DeduplicationReport,
@@ -21,6 +20,8 @@ from memory.models import (
     MemberReport,
     Memory,
     Scope,
+    ScopedText,
+    TextPair,
     Usage,
 )
 from memory.text import clean, identity

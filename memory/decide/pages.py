@@ -15,8 +15,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from memory.decide.candidates import Pairs
 from memory.models import MOST_ON_PAGE, NEIGHBOURS, Flags, Ints, Memory, Question, Scope
-from memory.search import Pairs
 
 MOST_CHARACTERS = 8_000
 """Maximum total length of the texts on a page.

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memory.decide.candidates import CandidatePairs, Pairs, chosen, joined, nearest_of
 from memory.decide.likeness import (
     FindPairs,
     Likeness,
@@ -24,7 +25,6 @@ from memory.decide.likeness import (
 )
 from memory.decide.pages import PagePlan, PageRules, pages
 from memory.decide.policy import GroupPlan
-from memory.ledger import Row, ScopedText, Snapshot, TextPair
 from memory.models import (
     COMPARED,
     NEIGHBOURS,
@@ -35,16 +35,13 @@ from memory.models import (
     Memory,
     Progress,
     Question,
+    Row,
     Rules,
     Scale,
     Scope,
-)
-from memory.search import (
-    CandidatePairs,
-    Pairs,
-    chosen,
-    joined,
-    nearest_of,
+    ScopedText,
+    Snapshot,
+    TextPair,
 )
 from memory.text import has_cjk, text_of
 

@@ -25,7 +25,7 @@ from memory.deduplicator.judging import Judging
 from memory.deduplicator.page_reading import KeptApart, ScopeReading
 from memory.deduplicator.run_progress import OnEvent, RunProgress
 from memory.deduplicator.trial import TRIAL
-from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair
+from memory.ledger import DecisionRecord, Reader
 from memory.models import (
     OFFLINE,
     Condition,
@@ -35,7 +35,10 @@ from memory.models import (
     Price,
     Progress,
     Scope,
+    ScopedText,
+    Snapshot,
     Succession,
+    TextPair,
     Usage,
 )
 from memory.providers import Asking, Budget, CallBudget, estimated

@@ -14,7 +14,6 @@ from memory.decide import Apart, PagePlan, Part, connected, objection, successio
 from memory.deduplicator.judging import Judging, left_open, log_merges, merge_texts
 from memory.deduplicator.run_progress import RunProgress
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
-from memory.ledger import Snapshot
 from memory.models import (
     MOST_READ,
     Action,
@@ -23,6 +22,7 @@ from memory.models import (
     Memory,
     Question,
     Scope,
+    Snapshot,
     Succession,
     Usage,
 )

@@ -1,4 +1,4 @@
-"""Memories and links, their scopes, and the scale on which their similarity is measured."""
+"""Memories and links, their scopes, and memories as a ledger holds them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import (
     AfterValidator,
     AliasChoices,
     BeforeValidator,
     Field,
     JsonValue,
-    model_validator,
 )
 
 from memory.errors import InputError
@@ -36,12 +33,12 @@ from memory.models.values import (
     Vector,
     as_tuple,
 )
+from memory.models.vectors import VectorTable
 from memory.text import (
     Period,
     clean,
     dated,
     dated_key,
-    has_cjk,
     periods,
     text_key,
     to_json,
@@ -442,129 +439,64 @@ def with_turns(members: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValu
     return kept
 
 
-# --- scales: curves that turn the cosines of an embedder into similarities ------------------------
+# --- memories as the ledger holds them ---
 
-LOWER = 0.90
-"""The default of the setting `dedup_lower_threshold`, a similarity.
-
-About half of the pairs of memories with this similarity are copies or worth merging. The `anchor`
-of a scale is the cosine that the scale turns into this similarity.
-"""
-NEAR_COPY = 0.95
-"""At this cosine and above, similarity equals cosine for every embedder."""
-_PLACES = 6
-_STEP = 10.0**-_PLACES
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+TextPair = tuple[str, str, str]
+"""The key of a scope, and the `dated_key` of two texts in sorted order."""
+ScopedText = tuple[str, str]
+"""The key of a scope and the `dated_key` of a text."""
 
 
-class Scale(Frozen):
-    """A piecewise linear curve from an embedder's cosine to similarity.
+@dataclass(frozen=True)
+class Row:
+    """A memory as stored. `seq` numbers the rows in order of arrival.
 
-    The curve goes through (0, 0), (`anchor`, 0.90) and (0.95, 0.95). If at least one of two
-    compared texts has kana or Han, `anchor_kana_han` takes the place of `anchor`. Below 0 and from
-    0.95 on, the similarity equals the cosine.
-
-    Two embedders give the same two texts different cosines. If each embedder has its own scale, the
-    same thresholds fit all embedders.
-
-    >>> scale = Scale(anchor=0.70)
-    >>> scale.similarity(0.70, "Mia has a cat.", "Mia got a cat."), scale.cosine(0.90)
-    (0.9, 0.7)
+    `text_key`: a key made from the text alone; "" if the memory was forgotten. `dated_key`: the key
+    of the text and of the dates that it means, under which verdicts are stored. `identity_hash`: a
+    hash that recognises the memory if it arrives again. `revision`: the number of the transaction
+    that wrote the row last. `until`: when what a superseded memory states ceased to hold; None for
+    all others. Its successor supersedes it.
     """
 
-    anchor: float = Field(gt=0.0, lt=NEAR_COPY)
-    anchor_kana_han: float | None = Field(default=None, gt=0.0, lt=NEAR_COPY)
-    """The anchor for pairs in which a text has kana or Han; None means `anchor`."""
-
-    @model_validator(mode="after")
-    def _check_anchors(self) -> Scale:
-        if self.cjk_anchor < self.anchor:
-            raise ValueError(f"anchor_kana_han {self.cjk_anchor} is below anchor {self.anchor}")
-        return self
+    memory: Memory
+    live: bool
+    successor_id: str | None
+    text_key: str
+    dated_key: str
+    identity_hash: str
+    seq: int
+    revision: int
+    until: datetime | None = None
 
     @property
-    def cjk_anchor(self) -> float:
-        return self.anchor if self.anchor_kana_han is None else self.anchor_kana_han
-
-    def similarity(self, cosine: float, a: str, b: str) -> float:
-        """Return the similarity of texts `a` and `b`, to 6 decimals, given their cosine."""
-        return float(self.similarities(np.array([cosine]), has_cjk(a) or has_cjk(b))[0])
-
-    def similarities(self, cosines: Floats, has_cjk: Flags | bool) -> Floats:
-        """Return the similarities of n pairs of texts, given the cosines of their vectors.
-
-        `cosines` and the result have shape (n,). `has_cjk` says whether at least one text of a pair
-        has kana or Han. It is an array of shape (n,), or one value for all pairs.
-        """
-        cosines = np.round(cosines, _PLACES)  # 0.95 can be slightly lower in float32
-        anchors = np.where(has_cjk, self.cjk_anchor, self.anchor)
-        rise = (NEAR_COPY - LOWER) / (NEAR_COPY - anchors)
-        below, above = cosines * (LOWER / anchors), LOWER + (cosines - anchors) * rise
-        bent = np.round(np.where(cosines <= anchors, below, above), _PLACES)
-        # Rounding must not lift a similarity to 0.95.
-        bent = np.minimum(bent, round(NEAR_COPY - _STEP, _PLACES))
-        return np.where((cosines <= 0.0) | (cosines >= NEAR_COPY), cosines, bent)
-
-    def cosine(self, similarity: float, text: str = "") -> float:
-        """Return the lowest cosine at which `text` and another text can reach this similarity.
-
-        The other text may be any text. `text` is only checked for kana and Han; "" has neither.
-        """
-        return _lowest_cosine(self, similarity, has_cjk(text))
-
-    def cosines(self, similarity: float, has_cjk: Flags) -> Floats:
-        """Return the result of `cosine` for each of n texts.
-
-        `has_cjk`, shape (n,), says which texts have kana or Han. The result has shape (n,).
-        """
-        return np.where(
-            has_cjk, _lowest_cosine(self, similarity, True), _lowest_cosine(self, similarity, False)
-        )
+    def forgotten(self) -> bool:
+        return not self.text_key
 
 
-@lru_cache(maxsize=256)
-def _lowest_cosine(scale: Scale, similarity: float, has_cjk: bool) -> float:
-    if similarity < 0.0 or similarity >= NEAR_COPY:
-        return similarity
-    anchor = scale.cjk_anchor if has_cjk else scale.anchor
-    curve = (0.0, LOWER, NEAR_COPY), (0.0, anchor, NEAR_COPY)
-    found = round(float(np.interp(similarity, *curve)), _PLACES)
+@dataclass(frozen=True)
+class Snapshot:
+    """All live memories at one revision, oldest first, with the verdicts on their texts.
 
-    def of(cosine: float) -> float:
-        return float(scale.similarities(np.array([cosine]), has_cjk)[0])
-
-    while of(found) < similarity:
-        found = round(found + _STEP, _PLACES)
-    while of(round(found - _STEP, _PLACES)) >= similarity:
-        found = round(found - _STEP, _PLACES)
-    return found
-
-
-PLAIN = Scale(anchor=LOWER)
-"""The scale that changes nothing: the similarity equals the cosine."""
-
-_OWN = {
-    "wordllama-": Scale(anchor=0.70, anchor_kana_han=0.88),
-    "chroma-all-MiniLM-": Scale(anchor=0.77),
-}
-"""The scales of known embedders. A key is the beginning of an embedder's fingerprint.
-
-Each `anchor` is fitted to a reader's verdicts on pairs of memories. A model had extracted these
-memories from conversations, and none has kana or Han. WordLlama has a higher anchor for texts with
-kana or Han, because a third of random pairs of such texts have a cosine above 0.70.
-"""
-
-
-def scale_of(fingerprint: str) -> Scale:
-    """Return the scale of the embedder with this fingerprint.
-
-    For an unknown embedder, return `PLAIN`, with which the similarity equals the cosine.
-
-    >>> scale_of("wordllama-256").anchor, scale_of("own-model") == PLAIN
-    (0.7, True)
+    - `ancestors`: maps a memory's id to the text keys of the memories that were merged into it,
+      directly or in several steps. If the snapshot was taken with `whole_lineage`, and the memory
+      has replaced others, its id is mapped to the text keys of all these retired memories instead.
+    - `judged`: pairs of texts that a judge called distinct before the snapshot was taken.
+    - `distinct`: pairs that the model is not asked about. These are the pairs in `judged`, and the
+      pairs that the model failed to judge recently or too often.
+    - `waiting`: the number of pairs that the model failed to judge recently or too often.
+    - `kept_apart`: pairs that a person keeps as two memories.
+    - `stands_for`: maps a memory's id to the `dated_key` of all retired memories that it has
+      replaced, directly or in several steps. It is empty if `kept_apart` is empty.
+    - `read`: texts that the model has already read on a page, a question about many memories.
     """
-    own = (scale for start, scale in _OWN.items() if fingerprint.startswith(start))
-    return next(own, PLAIN)
+
+    rows: tuple[Row, ...]
+    vectors: VectorTable
+    ancestors: Mapping[str, tuple[str, ...]]
+    distinct: frozenset[TextPair]
+    revision: int
+    waiting: int = 0
+    judged: frozenset[TextPair] = frozenset()
+    kept_apart: frozenset[TextPair] = frozenset()
+    stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    read: frozenset[ScopedText] = frozenset()

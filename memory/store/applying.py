@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import combinations
 
-from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Row, Writer, with_verdicts
+from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Writer, with_verdicts
 from memory.models import (
     OFFLINE,
     PERSON,
@@ -18,6 +18,7 @@ from memory.models import (
     Judge,
     Memory,
     Outcome,
+    Row,
     Scale,
     Scope,
     Survivor,

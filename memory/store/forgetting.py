@@ -20,7 +20,6 @@ from memory.ledger import (
     Ledger,
     PendingTurn,
     Reader,
-    Row,
     Writer,
     turn_of,
 )
@@ -30,6 +29,7 @@ from memory.models import (
     Decision,
     KeptCandidate,
     Memory,
+    Row,
     Turn,
     check_length,
     name_of_candidate,

@@ -17,8 +17,8 @@ from memory.models import (
     SearchResult,
     Vector,
     Vectors,
+    slack,
 )
-from memory.search import slack
 from memory.store.asking import NOBODY
 
 

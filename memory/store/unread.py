@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memory.ledger import Snapshot, take_snapshot
-from memory.models import MOST_ON_PAGE, NEIGHBOURS, Query, Scope
+from memory.ledger import take_snapshot
+from memory.models import MOST_ON_PAGE, NEIGHBOURS, Query, Scope, Snapshot
 from memory.store.asking import Asker, kept_apart
 from memory.store.store import MemoryStore
 from memory.text import text_of

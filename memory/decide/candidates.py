@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory.models import Vectors
-from memory.search.scores import Floats, Ints, scores_of, slack, unit_rows
+from memory.models import Floats, Ints, Vectors, scores_of, slack, unit_rows
 
 OnShare = Callable[[float], None]
 """A callback for progress. It gets the share of the work that is done, from 0 to 1."""
