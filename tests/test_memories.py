@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from memory import ChatMemory, Memories, Memory, Scope, open_chat_memory
+from memory.deduplicator import unread_snapshot
 from memory.errors import MemoryPipelineError
-from memory.store import NOBODY, matching, unread_snapshot
+from memory.store import NOBODY, matching
 from tests.doubles import START
 
 

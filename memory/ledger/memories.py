@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -49,8 +50,11 @@ _LIVE_LINKS = Prepared(
 )
 
 
-class Memories(Successors):
+@dataclass(eq=False)
+class MemoryRows(Successors):
     """The table of memories; each row comes with the memory's links to other live memories."""
+
+    _links: Links
 
     def row(self, memory_id: str) -> Row | None:
         return self.rows([memory_id]).get(memory_id)
@@ -165,10 +169,6 @@ class Memories(Successors):
         return {name: rows[end] for name, end in ends.items()}
 
     # --- writing: each memory that is written gets a new revision ---
-
-    @cached_property
-    def _links(self) -> Links:
-        return Links(self._transaction)
 
     def insert_all(self, memories: Sequence[Memory]) -> None:
         """Store new live memories, in this order, with their links.
@@ -315,7 +315,7 @@ _ENDED_WITH_TEXTS = Prepared(
 )
 
 
-class Superseded(Memories):
+class Superseded(MemoryRows):
     """The superseded memories, which are rows of the table of memories.
 
     An expired memory is one that no other memory superseded.

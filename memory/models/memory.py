@@ -456,6 +456,11 @@ class Row:
     hash that recognises the memory if it arrives again. `revision`: the number of the transaction
     that wrote the row last. `until`: when what a superseded memory states ceased to hold; None for
     all others. Its successor supersedes it.
+
+    >>> outcome = memories.remember("Ivo rows.", user="Ivo")
+    >>> [row] = [row for row in store.snapshot().rows if row.memory.user == "Ivo"]
+    >>> row.live, row.successor_id, row.forgotten
+    (True, None, False)
     """
 
     memory: Memory
@@ -488,6 +493,11 @@ class Snapshot:
     - `stands_for`: maps a memory's id to the `dated_key` of all retired memories that it has
       replaced, directly or in several steps. It is empty if `kept_apart` is empty.
     - `read`: texts that the model has already read on a page, a question about many memories.
+
+    >>> outcome = memories.remember("Uma rows.", user="Uma")
+    >>> snapshot = store.snapshot()
+    >>> outcome.memory.id in {row.memory.id for row in snapshot.rows}, snapshot.waiting
+    (True, 0)
     """
 
     rows: tuple[Row, ...]

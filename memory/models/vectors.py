@@ -32,7 +32,11 @@ _STEP = 10.0**-_PLACES
 
 
 def cosine_of(a: Vector, b: Vector) -> float:
-    """Return the cosine of two vectors, computed in float64 and rounded to 6 decimals."""
+    """Return the cosine of two vectors, computed in float64 and rounded to 6 decimals.
+
+    >>> cosine_of(np.array([1, 0], np.float32), np.array([0.6, 0.8], np.float32))
+    0.6
+    """
     return float(cosines_of(a[None, :], b[None, :])[0])
 
 
@@ -41,6 +45,10 @@ def cosines_of(a: Vectors, b: Vectors) -> Floats:
 
     If `b` has only one row, each row of `a` is compared with it. The cosines are computed in
     float64 and rounded to 6 decimals.
+
+    >>> rows = np.array([[1, 0], [0.6, 0.8]], np.float32)
+    >>> cosines_of(rows, rows[:1])
+    array([1. , 0.6])
     """
     a64, b64 = a.astype(np.float64), b.astype(np.float64)
     lengths = np.linalg.norm(a64, axis=1) * np.linalg.norm(b64, axis=1)
@@ -53,6 +61,9 @@ def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
 
     The cosines are those of `cosines_of`, but each row's length is computed once. Few pairs are
     computed at a time, so that they fit into the processor's cache.
+
+    >>> scores_of(np.array([[1, 0], [0.6, 0.8]], np.float32), np.array([0]), np.array([1]))
+    array([0.6])
     """
     rows, place = np.unique(np.concatenate([i, j]), return_inverse=True)
     lengths = np.empty(len(rows))
@@ -66,29 +77,33 @@ def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
     return np.round(cosines, 6)
 
 
-def unit_rows(vectors: Vectors) -> Vectors:
-    """Return the rows scaled to length 1; the same array if they all have that length."""
-    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
-    if np.abs(lengths - 1).max(initial=0) < 1e-6:
-        return vectors
-    unit: Vectors = (vectors / np.maximum(lengths, 1e-30)[:, None]).astype(np.float32)
-    return unit
-
-
 def slack(dim: int) -> float:
     """Return the maximum error of a float32 product of two unit vectors of `dim` numbers.
 
     The error is the difference from the cosine that `cosine_of` computes.
+
+    >>> slack(256) < 0.0001
+    True
     """
     return (dim + 8) * 2.0**-24 + 5e-6
 
 
 def chunks(size: int, step: int = 512) -> Iterator[slice]:
+    """Cut the positions from 0 to `size` into slices of `step`.
+
+    >>> list(chunks(600))
+    [slice(0, 512, None), slice(512, 1024, None)]
+    """
     return (slice(start, start + step) for start in range(0, size, step))
 
 
 class VectorTable(Mapping[str, Vector]):
-    """A read-only mapping from text key to vector; the vectors are rows of one array."""
+    """A read-only mapping from text key to vector; the vectors are rows of one array.
+
+    >>> table = VectorTable(["a", "b"], np.array([[1, 0], [0, 1]], np.float32))
+    >>> table.positions(["b"]), table["a"]
+    (array([1]), array([1., 0.], dtype=float32))
+    """
 
     def __init__(self, keys: Sequence[str], matrix: Vectors) -> None:
         """`matrix` has shape (m, dim), m >= len(keys): row i is the vector of `keys[i]`."""

@@ -14,7 +14,7 @@ from memory.text.boundary import guarded
 from memory.text.languages import has_cjk, is_japanese
 from memory.text.period import DAY, Grain, Period, Role
 from memory.text.time_readers import Expression, period_of
-from memory.text.time_words import LANGUAGES, Row, japanese_row, latin_row
+from memory.text.time_words import LANGUAGES, WordRow, japanese_row, latin_row
 
 
 def _own_day(_text: str, said: datetime | None) -> tuple[Period, ...]:
@@ -115,7 +115,7 @@ _KOREAN = re.compile(
 )
 
 
-def _row_of(text: str) -> Row | tuple[int, int] | None:
+def _row_of(text: str) -> WordRow | tuple[int, int] | None:
     """Read a text with the table of its language; return None if it has no word of time.
 
     Return the place of a relative time word if the language has no table.

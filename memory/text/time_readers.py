@@ -23,7 +23,7 @@ from memory.text.period import (
     window_of,
     year_of,
 )
-from memory.text.time_words import Row
+from memory.text.time_words import WordRow
 
 _REACH = 40
 """How many words before and after an expression are read for its tense."""
@@ -37,7 +37,7 @@ class Expression:
     """The words of one match, and what is around them."""
 
     def __init__(
-        self, row: Row, said: datetime | None, quotes: Sequence[tuple[int, int]],
+        self, row: WordRow, said: datetime | None, quotes: Sequence[tuple[int, int]],
         first: int, last: int,
     ) -> None:  # fmt: skip
         self.row, self.table, self.first, self.last = row, row.table, first, last

@@ -68,7 +68,7 @@ SORTS = {
     "comma": ",",
     "stop": ";",
 }
-"""The sorts of words, each with the letter that stands for it in `Row.line`."""
+"""The sorts of words, each with the letter that stands for it in `WordRow.line`."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ _ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|\.)?").fullmatch
 _FULL = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)|(\d\d?)\.(\d\d?)\.(\d{4})").fullmatch
 
 
-class Row:
+class WordRow:
     """A text as a row of words."""
 
     def __init__(
@@ -261,7 +261,7 @@ class Row:
         return self.text[start:end]
 
 
-def latin_row(text: str, lowered: str, table: TimeWords) -> Row:
+def latin_row(text: str, lowered: str, table: TimeWords) -> WordRow:
     """Read a text in Latin letters; a phrase of the table is one word. `lowered`: in lower case."""
     if len(lowered) != len(text):  # the lower case of "İ" is two characters
         lowered = "".join(char.lower()[0] for char in text)
@@ -275,7 +275,7 @@ def latin_row(text: str, lowered: str, table: TimeWords) -> Row:
     if any(map(phrases.__contains__, pairwise(lowers))):
         lowers = pieces.copy()
         _join(lowers, entries, sizes, phrases)
-    return Row(text, table, lowers, entries, lambda: _spans(lowered, pieces, sizes))
+    return WordRow(text, table, lowers, entries, lambda: _spans(lowered, pieces, sizes))
 
 
 def _join(
@@ -382,7 +382,7 @@ _JAPANESE_WORD = re.compile(
 _HAN = {sign: value for value, sign in enumerate("〇一二三四五六七八九")}
 
 
-def japanese_row(text: str) -> Row:
+def japanese_row(text: str) -> WordRow:
     """Read a Japanese text; what lies between two words of the table is one other word."""
     words: list[tuple[str, tuple[str, Any], tuple[int, int]]] = []
     end = 0
@@ -395,7 +395,7 @@ def japanese_row(text: str) -> Row:
     if end < len(text):
         words.append((text[end:], (".", None), (end, len(text))))
     spans = [word[2] for word in words]
-    return Row(text, _JAPANESE, [w[0] for w in words], [w[1] for w in words], lambda: spans)
+    return WordRow(text, _JAPANESE, [w[0] for w in words], [w[1] for w in words], lambda: spans)
 
 
 _MARKS = {name: name for name in ("report", "again", "doubt", "future", "past")}

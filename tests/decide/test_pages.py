@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.decide.candidates import Pairs, candidate_pairs
-from memory.decide.pages import (
+from memory.decide.planning import (
     MOST_CHARACTERS,
     SURELY_MET,
     PageRules,

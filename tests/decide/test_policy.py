@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from memory.decide.policy import after_failure, decide_new, plan_group
-from memory.decide.verdicts import merged
+from memory.decide.policy import after_failure, decide_new, merged, plan_group
 from memory.models import (
     Action,
     Decision,
