@@ -1,22 +1,25 @@
-"""Memories and links, their scopes, and memories as a ledger holds them."""
+"""Memories and links, their scopes, and how alike they are: cosines, and scales for them."""
 
 from __future__ import annotations
 
 import json
 import re
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import (
     AfterValidator,
     AliasChoices,
     BeforeValidator,
     Field,
     JsonValue,
+    model_validator,
 )
 
 from memory.errors import InputError
@@ -31,14 +34,15 @@ from memory.models.values import (
     Name,
     UtcTime,
     Vector,
+    Vectors,
     as_tuple,
 )
-from memory.models.vectors import VectorTable
 from memory.text import (
     Period,
     clean,
     dated,
     dated_key,
+    has_cjk,
     periods,
     text_key,
     to_json,
@@ -439,74 +443,194 @@ def with_turns(members: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValu
     return kept
 
 
-# --- memories as the ledger holds them ---
+# --- cosines of vectors, and the scales that turn them into similarities -------------------------
 
-TextPair = tuple[str, str, str]
-"""The key of a scope, and the `dated_key` of two texts in sorted order."""
-ScopedText = tuple[str, str]
-"""The key of a scope and the `dated_key` of a text."""
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+LOWER = 0.90
+"""The default of the setting `dedup_lower_threshold`, a similarity.
+
+About half of the pairs of memories with this similarity are copies or worth merging. The `anchor`
+of a scale is the cosine that the scale turns into this similarity.
+"""
+NEAR_COPY = 0.95
+"""At this cosine and above, similarity equals cosine for every embedder."""
+_PLACES = 6
+_STEP = 10.0**-_PLACES
 
 
-@dataclass(frozen=True)
-class Row:
-    """A memory as stored. `seq` numbers the rows in order of arrival.
+def cosine_of(a: Vector, b: Vector) -> float:
+    """Return the cosine of two vectors, computed in float64 and rounded to 6 decimals.
 
-    `text_key`: a key made from the text alone; "" if the memory was forgotten. `dated_key`: the key
-    of the text and of the dates that it means, under which verdicts are stored. `identity_hash`: a
-    hash that recognises the memory if it arrives again. `revision`: the number of the transaction
-    that wrote the row last. `until`: when what a superseded memory states ceased to hold; None for
-    all others. Its successor supersedes it.
+    >>> cosine_of(np.array([1, 0], np.float32), np.array([0.6, 0.8], np.float32))
+    0.6
+    """
+    return float(cosines_of(a[None, :], b[None, :])[0])
 
-    >>> outcome = memories.remember("Ivo rows.", user="Ivo")
-    >>> [row] = [row for row in store.snapshot().rows if row.memory.user == "Ivo"]
-    >>> row.live, row.successor_id, row.forgotten
-    (True, None, False)
+
+def cosines_of(a: Vectors, b: Vectors) -> Floats:
+    """Return the cosine of each row of `a` (n, dim) with the same row of `b`, as an array (n,).
+
+    If `b` has only one row, each row of `a` is compared with it. The cosines are computed in
+    float64 and rounded to 6 decimals.
+
+    >>> rows = np.array([[1, 0], [0.6, 0.8]], np.float32)
+    >>> cosines_of(rows, rows[:1])
+    array([1. , 0.6])
+    """
+    a64, b64 = a.astype(np.float64), b.astype(np.float64)
+    lengths = np.linalg.norm(a64, axis=1) * np.linalg.norm(b64, axis=1)
+    products: Floats = np.einsum("nd,nd->n", a64, b64) / np.maximum(lengths, 1e-30)
+    return np.round(products, 6)
+
+
+def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
+    """Return the cosine of each pair of rows `i[n]`, `j[n]` of `vectors`, as an array (len(i),).
+
+    The cosines are those of `cosines_of`, but each row's length is computed once. Few pairs are
+    computed at a time, so that they fit into the processor's cache.
+
+    >>> scores_of(np.array([[1, 0], [0.6, 0.8]], np.float32), np.array([0]), np.array([1]))
+    array([0.6])
+    """
+    rows, place = np.unique(np.concatenate([i, j]), return_inverse=True)
+    lengths = np.empty(len(rows))
+    for part in chunks(len(rows)):
+        lengths[part] = np.linalg.norm(vectors[rows[part]].astype(np.float64), axis=1)
+    products = lengths[place[: len(i)]] * lengths[place[len(i) :]]
+    cosines = np.empty(len(i))
+    for part in chunks(len(i)):
+        a, b = vectors[i[part]].astype(np.float64), vectors[j[part]].astype(np.float64)
+        cosines[part] = np.einsum("nd,nd->n", a, b) / np.maximum(products[part], 1e-30)
+    return np.round(cosines, 6)
+
+
+def slack(dim: int) -> float:
+    """Return the maximum error of a float32 product of two unit vectors of `dim` numbers.
+
+    The error is the difference from the cosine that `cosine_of` computes.
+
+    >>> slack(256) < 0.0001
+    True
+    """
+    return (dim + 8) * 2.0**-24 + 5e-6
+
+
+def chunks(size: int, step: int = 512) -> Iterator[slice]:
+    """Cut the positions from 0 to `size` into slices of `step`.
+
+    >>> list(chunks(600))
+    [slice(0, 512, None), slice(512, 1024, None)]
+    """
+    return (slice(start, start + step) for start in range(0, size, step))
+
+
+class Scale(Frozen):
+    """A piecewise linear curve from an embedder's cosine to similarity.
+
+    The curve goes through (0, 0), (`anchor`, 0.90) and (0.95, 0.95). If at least one of two
+    compared texts has kana or Han, `anchor_kana_han` takes the place of `anchor`. Below 0 and from
+    0.95 on, the similarity equals the cosine.
+
+    Two embedders give the same two texts different cosines. If each embedder has its own scale, the
+    same thresholds fit all embedders.
+
+    >>> scale = Scale(anchor=0.70)
+    >>> scale.similarity(0.70, "Mia has a cat.", "Mia got a cat."), scale.cosine(0.90)
+    (0.9, 0.7)
     """
 
-    memory: Memory
-    live: bool
-    successor_id: str | None
-    text_key: str
-    dated_key: str
-    identity_hash: str
-    seq: int
-    revision: int
-    until: datetime | None = None
+    anchor: float = Field(gt=0.0, lt=NEAR_COPY)
+    anchor_kana_han: float | None = Field(default=None, gt=0.0, lt=NEAR_COPY)
+    """The anchor for pairs in which a text has kana or Han; None means `anchor`."""
+
+    @model_validator(mode="after")
+    def _check_anchors(self) -> Scale:
+        if self.cjk_anchor < self.anchor:
+            raise ValueError(f"anchor_kana_han {self.cjk_anchor} is below anchor {self.anchor}")
+        return self
 
     @property
-    def forgotten(self) -> bool:
-        return not self.text_key
+    def cjk_anchor(self) -> float:
+        return self.anchor if self.anchor_kana_han is None else self.anchor_kana_han
+
+    def similarity(self, cosine: float, a: str, b: str) -> float:
+        """Return the similarity of texts `a` and `b`, to 6 decimals, given their cosine."""
+        return float(self.similarities(np.array([cosine]), has_cjk(a) or has_cjk(b))[0])
+
+    def similarities(self, cosines: Floats, has_cjk: Flags | bool) -> Floats:
+        """Return the similarities of n pairs of texts, given the cosines of their vectors.
+
+        `cosines` and the result have shape (n,). `has_cjk` says whether at least one text of a pair
+        has kana or Han. It is an array of shape (n,), or one value for all pairs.
+        """
+        cosines = np.round(cosines, _PLACES)  # 0.95 can be slightly lower in float32
+        anchors = np.where(has_cjk, self.cjk_anchor, self.anchor)
+        rise = (NEAR_COPY - LOWER) / (NEAR_COPY - anchors)
+        below, above = cosines * (LOWER / anchors), LOWER + (cosines - anchors) * rise
+        bent = np.round(np.where(cosines <= anchors, below, above), _PLACES)
+        # Rounding must not lift a similarity to 0.95.
+        bent = np.minimum(bent, round(NEAR_COPY - _STEP, _PLACES))
+        return np.where((cosines <= 0.0) | (cosines >= NEAR_COPY), cosines, bent)
+
+    def cosine(self, similarity: float, text: str = "") -> float:
+        """Return the lowest cosine at which `text` and another text can reach this similarity.
+
+        The other text may be any text. `text` is only checked for kana and Han; "" has neither.
+        """
+        return _lowest_cosine(self, similarity, has_cjk(text))
+
+    def cosines(self, similarity: float, has_cjk: Flags) -> Floats:
+        """Return the result of `cosine` for each of n texts.
+
+        `has_cjk`, shape (n,), says which texts have kana or Han. The result has shape (n,).
+        """
+        return np.where(
+            has_cjk, _lowest_cosine(self, similarity, True), _lowest_cosine(self, similarity, False)
+        )
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """All live memories at one revision, oldest first, with the verdicts on their texts.
+@lru_cache(maxsize=256)
+def _lowest_cosine(scale: Scale, similarity: float, has_cjk: bool) -> float:
+    if similarity < 0.0 or similarity >= NEAR_COPY:
+        return similarity
+    anchor = scale.cjk_anchor if has_cjk else scale.anchor
+    curve = (0.0, LOWER, NEAR_COPY), (0.0, anchor, NEAR_COPY)
+    found = round(float(np.interp(similarity, *curve)), _PLACES)
 
-    - `ancestors`: maps a memory's id to the text keys of the memories that were merged into it,
-      directly or in several steps. If the snapshot was taken with `whole_lineage`, and the memory
-      has replaced others, its id is mapped to the text keys of all these retired memories instead.
-    - `judged`: pairs of texts that a judge called distinct before the snapshot was taken.
-    - `distinct`: pairs that the model is not asked about. These are the pairs in `judged`, and the
-      pairs that the model failed to judge recently or too often.
-    - `waiting`: the number of pairs that the model failed to judge recently or too often.
-    - `kept_apart`: pairs that a person keeps as two memories.
-    - `stands_for`: maps a memory's id to the `dated_key` of all retired memories that it has
-      replaced, directly or in several steps. It is empty if `kept_apart` is empty.
-    - `read`: texts that the model has already read on a page, a question about many memories.
+    def of(cosine: float) -> float:
+        return float(scale.similarities(np.array([cosine]), has_cjk)[0])
 
-    >>> outcome = memories.remember("Uma rows.", user="Uma")
-    >>> snapshot = store.snapshot()
-    >>> outcome.memory.id in {row.memory.id for row in snapshot.rows}, snapshot.waiting
-    (True, 0)
+    while of(found) < similarity:
+        found = round(found + _STEP, _PLACES)
+    while of(round(found - _STEP, _PLACES)) >= similarity:
+        found = round(found - _STEP, _PLACES)
+    return found
+
+
+PLAIN = Scale(anchor=LOWER)
+"""The scale that changes nothing: the similarity equals the cosine."""
+
+_OWN = {
+    "wordllama-": Scale(anchor=0.70, anchor_kana_han=0.88),
+    "chroma-all-MiniLM-": Scale(anchor=0.77),
+}
+"""The scales of known embedders. A key is the beginning of an embedder's fingerprint.
+
+Each `anchor` is fitted to a reader's verdicts on pairs of memories. A model had extracted these
+memories from conversations, and none has kana or Han. WordLlama has a higher anchor for texts with
+kana or Han, because a third of random pairs of such texts have a cosine above 0.70.
+"""
+
+
+def scale_of(fingerprint: str) -> Scale:
+    """Return the scale of the embedder with this fingerprint.
+
+    For an unknown embedder, return `PLAIN`, with which the similarity equals the cosine.
+
+    >>> scale_of("wordllama-256").anchor, scale_of("own-model") == PLAIN
+    (0.7, True)
     """
-
-    rows: tuple[Row, ...]
-    vectors: VectorTable
-    ancestors: Mapping[str, tuple[str, ...]]
-    distinct: frozenset[TextPair]
-    revision: int
-    waiting: int = 0
-    judged: frozenset[TextPair] = frozenset()
-    kept_apart: frozenset[TextPair] = frozenset()
-    stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    read: frozenset[ScopedText] = frozenset()
+    own = (scale for start, scale in _OWN.items() if fingerprint.startswith(start))
+    return next(own, PLAIN)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memory.models.vectors import LOWER, NEAR_COPY, PLAIN, Scale, scale_of
+from memory.models.memory import LOWER, NEAR_COPY, PLAIN, Scale, scale_of
 
 WORDLLAMA = scale_of("wordllama-l2_supercat-256/unit/nfkc-casefold")
 MINILM = scale_of("chroma-all-MiniLM-L6-v2-384/unit/nfkc-casefold")
