@@ -482,9 +482,13 @@ def _written_otherwise(a: str, b: str) -> list[str]:
     """
     if literal_start(a) or literal_start(b):
         return _other_value(a, b)
-    return _beyond(quotations(a), quotations(b)) or (
-        _beyond(_hyphenated(a), _hyphenated(b)) + _capitals(a, b) + _capitals(b, a)
+    if quoted := _beyond(quotations(a), quotations(b)):
+        return quoted
+    hyphenated = (
+        Counter(word for word in map(str.casefold, _WITH_HYPHEN(text)) if not _IN_NUMBERS(word))
+        for text in (a, b)
     )
+    return _beyond(*hyphenated) + _capitals(a, b) + _capitals(b, a)
 
 
 def _other_value(a: str, b: str) -> list[str]:
@@ -511,16 +515,9 @@ def _beyond(first: Counter[str], second: Counter[str]) -> list[str]:
 
 
 _WITH_HYPHEN = re.compile(r"(?<![^\W_])[^\W_]++(?:[-‐][^\W_]++)+").findall
-
-
-def _hyphenated(text: str) -> Counter[str]:
-    """Return the words with a hyphen, which say what belongs together, but no plain numbers."""
-    words = (word.casefold() for word in _WITH_HYPHEN(text))
-    return Counter(
-        word
-        for word in words
-        if any(part not in NUMBERS and not part.isdigit() for part in re.split("[-‐]", word))
-    )
+_NUMBER = rf"(?:\d+|{'|'.join(NUMBERS)})"
+_IN_NUMBERS = re.compile(rf"{_NUMBER}(?:[-‐]{_NUMBER})*").fullmatch
+"""Matches words such as "twenty-one"; the hyphen in other words says what belongs together."""
 
 
 _INNER_CAPITAL = re.compile(r"(?<![.!?:\n]\s)(?<!^)(?<![^\W_])(?<![\"“„‘(])[^\W\d_a-zß-ÿ]\w*")
