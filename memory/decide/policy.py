@@ -209,8 +209,9 @@ def replace_covered(
 
     Members that cover more members are chosen first to stay; at equal numbers, newer members are
     chosen first. A member that stays takes over the tags and other fields of the members that it
-    replaces; see `inherit`. A member that expires earlier than another one covers it only if their
-    texts are equal; the latest expiry then stays.
+    replaces; see `inherit`. Of equal texts, the newest member shows the best written one. A member
+    that expires earlier than another one covers it only if their texts are equal; the latest expiry
+    then stays.
     """
     copies = {same[0].id: same for same in _copies(members[::-1], rules)}
     newest_first = [same[0] for same in copies.values()]
@@ -227,13 +228,23 @@ def replace_covered(
         names = {same.id for one in (member, *covered) for same in copies[one.id]}
         if len(names) > 1:
             group = [one for one in members if one.id in names]
-            survivors.append(survivor_of(member, group))
+            shown = member
+            for copy in copies[name][1:]:
+                if _quality(copy.content) > _quality(shown.content):
+                    shown = shown.model_copy(update={"content": copy.content})
+            survivors.append(survivor_of(shown, group))
             reasons.append(_replace_reason(covered, member is group[-1], rules))
             lowest = min([lowest, *(similarity(member, other) for other in covered)])
     if not survivors:
         return None
     reason = "; ".join(dict.fromkeys(reasons))
     return Decision(Action.REPLACE, reason, tuple(members), tuple(survivors), similarity=lowest)
+
+
+def _quality(text: str) -> tuple[bool, bool, int, bool]:
+    """Return how well a text is written, to compare it with one of the same `identity`."""
+    capitals = sum(map(str.isupper, text))
+    return not text.isupper(), "  " not in text, capitals, not text[-1].isalnum()
 
 
 def _copies(members: Sequence[Memory], rules: Rules) -> list[list[Memory]]:

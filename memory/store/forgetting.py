@@ -21,7 +21,6 @@ from memory.ledger import (
     Ledger,
     PendingTurn,
     Reader,
-    Row,
     Writer,
     turn_of,
 )
@@ -31,6 +30,7 @@ from memory.models import (
     Decision,
     KeptCandidate,
     Memory,
+    Row,
     Turn,
     check_length,
     name_of_candidate,
@@ -598,14 +598,18 @@ def _named(wanted: _Text, known: Sequence[tuple[Memory, _Text]]) -> list[Memory]
     if not names:
         words = wanted.words | wanted.names
         return [memory for memory, text in known if words and words <= text.words | text.names]
-    named = [(memory, text) for memory, text in known if _has_all(names, memory, text)]
+    written = frozenset[str]().union(*(text.names for _, text in known))
+    named = [(memory, text) for memory, text in known if _has_all(names, memory, text, written)]
     chosen = [memory for memory, text in named if not wanted.words.isdisjoint(text.words)]
     return chosen or [memory for memory, _ in named]
 
 
-def _has_all(names: Iterable[str], memory: Memory, text: _Text) -> bool:
+def _has_all(names: Iterable[str], memory: Memory, text: _Text, written: frozenset[str]) -> bool:
+    """Return whether a memory has all names; of those in `written`, capitals count: Rose, rose."""
     shown = normalise(memory.content)
     return all(
-        name in text.names or name in text.words or (has_cjk(name) and name in shown)
+        name in text.names
+        or (name in text.words and name not in written)
+        or (has_cjk(name) and name in shown)
         for name in names
     )
