@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from memory import agent, assembly, interchange, models, review, upkeep
+from memory import agent, assembly, interchange, models, upkeep
 from memory.cli import (
     ConfigFile,
     Debug,
@@ -163,7 +163,7 @@ async def _deduplicate(
         with store.ledger.reading() as reader:
             cards = upkeep.recorded_cards(reader, reader.decisions.of_run(done.run))
         save_report(
-            report, review.batch_report(done, cards, before, settings.memory.rules, store.clock())
+            report, upkeep.batch_report(done, cards, before, settings.memory.rules, store.clock())
         )
     end_if_nothing_was_answered(done)
 

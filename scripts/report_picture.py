@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.review.chromium import chromium
+from tests.upkeep.chromium import chromium
 
 ROOT = Path(__file__).parent.parent
 SIZE = 1120, 1180

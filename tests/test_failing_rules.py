@@ -54,17 +54,19 @@ from tests.turns import hook, turn
 MODULES = """
     coverage.covers coverage.differences coverage.parse coverage.times coverage.verification
     providers.english providers.offline
-    providers.third_person providers.worth text.languages text.numbers text.period
-    text.signs text.time_finder text.times text.times.spans text.times.words text.tokens
+    providers.worth text.languages text.numbers text.period
+    text.signs text.time_finder text.time_readers text.time_words text.tokens
 """.split()
 WITHOUT_PRECAUTION = {
     # answers of the boundary itself
     "_all_replaced", "_whole_texts", "_not_checked", "_plain_words", "_as_said",
     "_all_as_said", "_own_day",
-    # write and read a column, without any rule
-    "to_json", "dated_key", "text_of", "_iso",
+    # writes a column, without any rule
+    "to_json",
+    # every write needs them, as it needs `text.cleaning`
+    "has_cjk", "is_japanese", "literal_start", "quotations",
     # run while modules are loaded
-    "with_all_languages", "_evidence", "time_finder._named",
+    "with_all_languages", "_evidence", "time_finder._named", "_bounded", "time_words._read",
     # run only where a merged text tells times in its own words, behind `verify`
     "_recounts", "coverage.times._week_of", "_middle", "_from_to", "_is_week",
 }  # fmt: skip

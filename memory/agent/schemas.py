@@ -193,7 +193,7 @@ class Remembered(BaseModel):
     warnings: list[str] = []
 
 
-class Memories(BaseModel):
+class MemoryList(BaseModel):
     memories: list[MemoryView]
 
 
@@ -301,7 +301,7 @@ SURFACE_TOOLS = (
         "recall",
         "Search memories by meaning; filter by emotion, category or time.",
         Recall,
-        Memories,
+        MemoryList,
         read_only=True,
         idempotent=True,
     ),

@@ -21,7 +21,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from memory import agent, assembly, config, models, review, runtime, upkeep
+from memory import agent, assembly, config, models, runtime, upkeep
 from memory.cli.other_stores import say_left_out, with_source
 from memory.cli.shell import (
     EXIT_PROBLEM,
@@ -132,7 +132,7 @@ def show_audit(
             alike = assembly.similarity_histogram(found.plan.snapshot, store.scope_of, store.scale)
             cards, rules = upkeep.cards_of(found.plan), config.memory.rules
             save_report(
-                report, review.audit_report(found.report, cards, alike, rules, store.clock())
+                report, upkeep.audit_report(found.report, cards, alike, rules, store.clock())
             )
     if as_json:
         sys.stdout.write(found.report.model_dump_json(indent=2) + "\n")
@@ -446,7 +446,7 @@ def review_groups(
         apply(context, file)
         return
     with installed("web", "memory-dedup review"):
-        _ = review.ReviewServer
+        _ = upkeep.ReviewServer
     with runtime.Address(host, port).listen() as listening:
         where = runtime.Address(host, listening.getsockname()[1])
         asyncio.run(_review(context.obj, where, listening, blind, open_browser=not no_browser))
@@ -461,7 +461,7 @@ async def _review(
     *,
     open_browser: bool,
 ) -> None:
-    browser = review.BrowserSession(where)
+    browser = upkeep.BrowserSession(where)
     with assembly.open_existing_store(config) as store:
         async with aclosing(assembly.build_model(config)) as model:
             workspace = agent.build_workspace(config, store.ledger)
@@ -476,5 +476,5 @@ async def _review(
                 if open_browser:  # in a thread, since some browsers return only when closed
                     threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
                 await runtime.serve_until(
-                    stop, review.ReviewServer(session, browser).app(), listening
+                    stop, upkeep.ReviewServer(session, browser).app(), listening
                 )

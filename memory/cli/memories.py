@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from memory import agent, assembly, interchange, models, review, upkeep
+from memory import agent, assembly, interchange, models, upkeep
 from memory.cli.shell import (
     AsJson,
     ReportFile,
@@ -250,7 +250,7 @@ def history(
         named = dict.fromkeys(name for record in recorded for name in record.members)
         texts = {id_: row.memory.content for id_, row in reader.memories.rows([*named]).items()}
     if report is not None:
-        save_report(report, review.history_report(cards, context.obj.memory.rules, store.clock()))
+        save_report(report, upkeep.history_report(cards, context.obj.memory.rules, store.clock()))
     if as_json:
         show_json([_decision_json(record, texts) for record in recorded])
     elif report is None:

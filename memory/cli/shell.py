@@ -22,7 +22,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from memory import __version__, models, review, upkeep
+from memory import __version__, models, upkeep
 from memory.errors import MemoryPipelineError, UnnamedFile, WrongArgument
 from memory.runtime import terminate_as_interrupt
 from memory.text import clean, counted, one_line, shortened, visible
@@ -56,7 +56,7 @@ ReportFile = Annotated[
     Path | None,
     typer.Option(
         "--report",
-        callback=lambda path: path and review.check_report_name(path),  # before the work begins
+        callback=lambda path: path and upkeep.check_report_name(path),  # before the work begins
         help="Write a report; the file's ending says which: .html, .json, .csv or .md.",
     ),
 ]
@@ -227,12 +227,12 @@ def read_config(path: Path | None) -> Config:
             approve(exc.file, exc.target)
 
 
-def save_report(path: Path, report: review.Report) -> None:
+def save_report(path: Path, report: upkeep.Report) -> None:
     """Write a report to a file, and print the file's name.
 
     Raises: InputError if the file cannot be written.
     """
-    review.write_report(report, path)
+    upkeep.write_report(report, path)
     err().print(f"report written to {path}; `forget` cannot erase the texts in it")
 
 

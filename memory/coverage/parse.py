@@ -6,6 +6,7 @@ active voice, the owner and the quality before what they belong to.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
@@ -80,13 +81,17 @@ class Parse(NamedTuple):
     """
 
 
+_TITLE = re.compile(r"(?<!he )(?<!\ba )\b(?:(Prof)(?:\.|essor)|D(?:r\.|o[ck]tor)) (?=[A-ZÀ-Þ])")
+"""Finds "Dr." and "Doctor" before a name, which are one word."""
+
+
 @lru_cache(maxsize=16_384)
 def parse(text: str, language: str = "") -> Parse:
     """Return what a text states; Japanese is cut at each change of script.
 
     `language`: as in `Parse`; by default it is recognised.
     """
-    found = tokens(text)
+    found = tokens(_TITLE.sub(lambda title: f"{title[1] or 'Dr'} ", text))
     kinds = {token.kind for token in found}
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
         found = with_numbers_joined(found)
@@ -322,15 +327,12 @@ def _qualities_first(tokens: list[Token]) -> list[Token]:
             if head >= 0 and tokens[head].kind is Kind.CONTENT and end > position + 2:
                 qualities = [t for t in tokens[position + 2 : end] if t.kind is Kind.CONTENT]
                 after = end + (end < len(tokens) and tokens[end].kind is Kind.STOP)
-                start = _start_of_noun(tokens, head)
+                start = next((n for n in range(head, 0, -1) if not _is_content(tokens[n - 1])), 0)
+                if not start or tokens[start - 1].key not in ("a", "an", "the"):
+                    start = head
                 tokens[start:after] = [*qualities, *tokens[start : head + 1]]
         position += 1
     return tokens
-
-
-def _start_of_noun(tokens: Sequence[Token], head: int) -> int:
-    start = next((n for n in range(head, 0, -1) if not _is_content(tokens[n - 1])), 0)
-    return start if start and tokens[start - 1].key in ("a", "an", "the") else head
 
 
 def _end_of_qualities(tokens: Sequence[Token], start: int) -> int:

@@ -32,7 +32,7 @@ from memory.text import (
     guarded,
     identity,
     is_code,
-    names_attribute,
+    literal_start,
     plain_form,
     sentences,
     shortened,
@@ -250,7 +250,7 @@ def has_words_of(text: str, sources: Sequence[str]) -> bool:
     newest source. Its negations must be those of the newest source. It may lack small words of an
     older source, and numbers for which the newest has others. A literal value needs a reader.
     """
-    if any(map(names_attribute, sources)) or not set(_told(text)) <= set().union(
+    if any(map(literal_start, sources)) or not set(_told(text)) <= set().union(
         *map(_told, sources)
     ):
         return False
@@ -322,7 +322,7 @@ def unlike_newest(text: str, sources: Sequence[str]) -> list[str]:
 _NAMED = MONTH_SET | frozenset(WEEKDAYS.values()) | CURRENCIES
 _MOMENT = re.compile(r"^day |(?::00|\.)$")
 _HOUR = re.compile(r"at (\d+)(:\d+)").match
-_NOUN_LETTERS = "".join(grammar.LETTERS for grammar in GRAMMARS.values() if grammar.CAPITAL_NOUNS)
+_NOUN_LETTERS = "".join(grammar.letters for grammar in GRAMMARS.values() if grammar.capital_nouns)
 _POINTING = frozenset(("the", "these", "those"))
 _BOTH = frozenset(("人", particle) for particle in ("は", "も", "とも", "で"))
 """What follows 二 in 二人は, which is "both", but not in 子供が二人いる. The key of が is は."""
@@ -407,7 +407,14 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
     >>> pets.beyond([boat])
     ['two']
     """
-    names = _names_in([text for text in texts if not _capitalises_nouns(text)])
+    grammars = map(grammar_of, texts)
+    names = _names_in(
+        [
+            text
+            for text, grammar in zip(texts, grammars, strict=True)
+            if not (grammar and grammar.capital_nouns) and set(text).isdisjoint(_NOUN_LETTERS)
+        ]
+    )
     if max(map(len, texts), default=0) > LONGEST:
         return [_facts_of_document(text, names) for text in texts]
     return [
@@ -418,13 +425,6 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
         )
         for text in texts
     ]
-
-
-def _capitalises_nouns(text: str) -> bool:
-    grammar = grammar_of(text)
-    return (grammar is not None and grammar.CAPITAL_NOUNS) or not set(text).isdisjoint(
-        _NOUN_LETTERS
-    )
 
 
 def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:

@@ -7,13 +7,13 @@ turn that the model cannot handle does not stop the extraction from the other tu
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise, zip_longest
 
 from pydantic import JsonValue
 
-from memory.coverage import states
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import (
     MemoryPipelineError,
@@ -38,9 +38,15 @@ from memory.models import (
     Usage,
     name_of_candidate,
 )
-from memory.providers import Budget, asked_to_remember, only_asks_to_remember, retold
+from memory.providers import (
+    Asking,
+    CallBudget,
+    asked_to_remember,
+    only_asks_to_remember,
+    retold,
+)
 from memory.runtime import in_thread, in_thread_if_long, telemetry
-from memory.store import MemoryStore
+from memory.store import MemoryStore, is_told_by
 from memory.text import text_key, undated
 
 logger = logging.getLogger(__name__)
@@ -110,8 +116,7 @@ class TurnReader:
             return TurnsRead(ExtractionResult(problem=str(exc), usage=Usage.of_failure(exc)))
         except ModelError as exc:
             return TurnsRead(ExtractionResult(usage=Usage.of_failure(exc)), exc)
-        stored = await self._store_found(chunk, found, remembered, lease)
-        return TurnsRead(summed(stored, asked))
+        return TurnsRead(summed(await self._store_found(chunk, found, remembered, lease), asked))
 
     async def count_attempts(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
         """Count one failed attempt for each turn, because the model gave no usable answer.
@@ -167,7 +172,7 @@ class TurnReader:
             remembered = await in_thread(self._remembered, to_ask, context)
             turns = [one.turn for one in to_ask]
             with telemetry.span("extract", turns=len(turns)) as seen:
-                extraction = await Budget(self._budget_s).wait_for(
+                extraction = await Asking(CallBudget(sys.maxsize), self._budget_s).ask(
                     self._model.extract, turns, context=context, remembered=remembered
                 )
                 seen.set_attribute("candidates", len(extraction.candidates))
@@ -388,12 +393,7 @@ def _unstated(
     every: Sequence[tuple[Candidate, Extracted]], recalled: Sequence[Memory]
 ) -> list[Extracted]:
     return [
-        new
-        for candidate, new in every
-        if candidate.asked
-        or not any(
-            old.user in (None, new.memory.user) and states(old, new.memory) for old in recalled
-        )
+        new for candidate, new in every if candidate.asked or not is_told_by(recalled, new.memory)
     ]
 
 

@@ -45,7 +45,7 @@ _KIND_KEYS = frozenset(
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class PlainRow:
     """A row of another program's store.
 
     `document` is the row's text if the store keeps it outside of the metadata, otherwise None.
@@ -55,12 +55,12 @@ class Row:
     document: str | None
     metadata: dict[str, Any]
 
-    def has_same_content(self, other: Row) -> bool:
+    def has_same_content(self, other: PlainRow) -> bool:
         return (self.document, self.metadata) == (other.document, other.metadata)
 
 
 @dataclass(frozen=True)
-class ForeignRow(Row):
+class ForeignRow(PlainRow):
     """A row of another program's store, in the form that an import reads.
 
     Each of the `links` is a dict with `link_type`, `note` and `target_id`, the id of another row.

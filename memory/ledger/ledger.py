@@ -9,9 +9,9 @@ revision than the last revision that the index contains.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,13 +26,13 @@ from memory.ledger import tables as t
 from memory.ledger.attachments import Episodes, Items, Leases, Turns
 from memory.ledger.database import Database, PostgresDatabase, SqliteDatabase
 from memory.ledger.decisions import NOTHING_BEFORE, Decisions, Refusals
-from memory.ledger.judgements import Attempts, DistinctPairs, Readings, ScopedText, TextPair
+from memory.ledger.judgements import Attempts, DistinctPairs, Readings
 from memory.ledger.links import Links
-from memory.ledger.memories import Memories, Row, Superseded
-from memory.ledger.tables import Prepared, Transaction, by_time
-from memory.ledger.terms import Terms, terms_of
-from memory.ledger.vectors import Followers, TextVectors, VectorTable
-from memory.models import Action, Decision
+from memory.ledger.memories import MemoryRows, Superseded
+from memory.ledger.tables import Prepared, Transaction, among, by_time
+from memory.ledger.terms import TERM_STATES, Terms, terms_of, update_index
+from memory.ledger.vectors import Followers, TextVectors
+from memory.models import Action, Decision, Row, ScopedText, Snapshot, TextPair
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class Counts:
 _LONG_S, _SHORT_S = 0.03, 0.015
 """Transactions that take longer than the first get fewer rows, shorter than the second more."""
 T = TypeVar("T")
+
+_RAISE = Prepared(t.counter.update().values(value=sa.bindparam("latest")))
+_TOUCH = Prepared(
+    t.memories.update().where(among(t.memories.c.id, "ids")).values(revision=sa.bindparam("latest"))
+)
 
 
 class Ledger:
@@ -150,10 +155,9 @@ class Ledger:
         upgraded, LedgerError if it is newer, or too old to be upgraded.
         """
         if stored is None:
-            raise LedgerMissing(
-                f"there are no memories in {self.name} yet", "remember or import some first"
-            )
-        if stored == migrations.PREVIOUS:
+            problem = f"there are no memories in {self.name} yet"
+            raise LedgerMissing(problem, "remember or import some")
+        if stored in migrations.OLDER:
             raise LedgerOutdated(self.name, stored, t.SCHEMA_VERSION)
         if stored.isdecimal() and int(stored) < int(migrations.PREVIOUS):
             raise LedgerError(
@@ -207,8 +211,13 @@ class Ledger:
             if (stored := writer.meta("schema_version")) != t.SCHEMA_VERSION:
                 self._check_version(stored)
             yield writer
-            writer.terms.follow(writer.transaction.reworded, read)
-            writer.transaction.take_revision()
+            done = writer.transaction
+            if done.reworded:
+                update_index(connection, TERM_STATES.rows(connection, ids=done.reworded), read)
+            if done.numbered or done.touched:
+                _RAISE.run(connection, [{"latest": done.revision}])
+            if done.touched:
+                _TOUCH.run(connection, [{"ids": sorted(done.touched), "latest": done.revision}])
 
     def store_id(self) -> str:
         with self.writing() as writer:
@@ -311,21 +320,21 @@ class Reader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.transaction = Transaction(connection)
-        self.memories = Memories(self.transaction)
-        self.superseded = Superseded(self.transaction)
-        self.vectors = TextVectors(self.transaction)
-        self.links = Links(self.transaction)
-        self.distinct = DistinctPairs(self.transaction)
-        self.attempts = Attempts(self.transaction)
-        self.decisions = Decisions(self.transaction)
-        self.refusals = Refusals(self.transaction)
-        self.turns = Turns(self.transaction)
-        self.leases = Leases(self.transaction)
-        self.episodes = Episodes(self.transaction)
-        self.followers = Followers(self.transaction)
-        self.items = Items(self.transaction)
-        self.readings = Readings(self.transaction)
-        self.terms = Terms(self.transaction)
+        self.links = Links(self.transaction, connection)
+        self.memories = MemoryRows(self.transaction, connection, self.links)
+        self.superseded = Superseded(self.transaction, connection, self.links)
+        self.vectors = TextVectors(self.transaction, connection)
+        self.distinct = DistinctPairs(self.transaction, connection)
+        self.attempts = Attempts(self.transaction, connection)
+        self.decisions = Decisions(self.transaction, connection)
+        self.refusals = Refusals(self.transaction, connection)
+        self.turns = Turns(self.transaction, connection)
+        self.leases = Leases(self.transaction, connection)
+        self.episodes = Episodes(self.transaction, connection)
+        self.followers = Followers(self.transaction, connection)
+        self.items = Items(self.transaction, connection)
+        self.readings = Readings(self.transaction, connection)
+        self.terms = Terms(self.transaction, connection)
 
     def revision(self) -> int:
         return self.transaction.revision - 1
@@ -433,35 +442,6 @@ class Writer(Reader):
 
 
 # --- a snapshot, from which a batch plans ---------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """All live memories at one revision, oldest first, with the verdicts on their texts.
-
-    - `ancestors`: maps a memory's id to the text keys of the memories that were merged into it,
-      directly or in several steps. If the snapshot was taken with `whole_lineage`, and the memory
-      has replaced others, its id is mapped to the text keys of all these retired memories instead.
-    - `judged`: pairs of texts that a judge called distinct before the snapshot was taken.
-    - `distinct`: pairs that the model is not asked about. These are the pairs in `judged`, and the
-      pairs that the model failed to judge recently or too often.
-    - `waiting`: the number of pairs that the model failed to judge recently or too often.
-    - `kept_apart`: pairs that a person keeps as two memories.
-    - `stands_for`: maps a memory's id to the `dated_key` of all retired memories that it has
-      replaced, directly or in several steps. It is empty if `kept_apart` is empty.
-    - `read`: texts that the model has already read on a page, a question about many memories.
-    """
-
-    rows: tuple[Row, ...]
-    vectors: VectorTable
-    ancestors: Mapping[str, tuple[str, ...]]
-    distinct: frozenset[TextPair]
-    revision: int
-    waiting: int = 0
-    judged: frozenset[TextPair] = frozenset()
-    kept_apart: frozenset[TextPair] = frozenset()
-    stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    read: frozenset[ScopedText] = frozenset()
 
 
 def take_snapshot(

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -17,35 +17,8 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.links import Links, Successors, inherited, resolved_link, seen_from
 from memory.ledger.tables import Prepared, among, by_time, in_scope, naming_damage
-from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
+from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Row, Scope
 from memory.text import dated_key, periods, text_key, to_json
-
-
-@dataclass(frozen=True)
-class Row:
-    """A memory as stored. `seq` numbers the rows in order of arrival.
-
-    `text_key`: a key made from the text alone; "" if the memory was forgotten. `dated_key`: the key
-    of the text and of the dates that it means, under which verdicts are stored. `identity_hash`: a
-    hash that recognises the memory if it arrives again. `revision`: the number of the transaction
-    that wrote the row last. `until`: when what a superseded memory states ceased to hold; None for
-    all others. Its successor supersedes it.
-    """
-
-    memory: Memory
-    live: bool
-    successor_id: str | None
-    text_key: str
-    dated_key: str
-    identity_hash: str
-    seq: int
-    revision: int
-    until: datetime | None = None
-
-    @property
-    def forgotten(self) -> bool:
-        return not self.text_key
-
 
 _PAGE = 2_000
 
@@ -77,8 +50,11 @@ _LIVE_LINKS = Prepared(
 )
 
 
-class Memories(Successors):
+@dataclass(eq=False)
+class MemoryRows(Successors):
     """The table of memories; each row comes with the memory's links to other live memories."""
+
+    _links: Links
 
     def row(self, memory_id: str) -> Row | None:
         return self.rows([memory_id]).get(memory_id)
@@ -193,10 +169,6 @@ class Memories(Successors):
         return {name: rows[end] for name, end in ends.items()}
 
     # --- writing: each memory that is written gets a new revision ---
-
-    @cached_property
-    def _links(self) -> Links:
-        return Links(self._transaction)
 
     def insert_all(self, memories: Sequence[Memory]) -> None:
         """Store new live memories, in this order, with their links.
@@ -343,7 +315,7 @@ _ENDED_WITH_TEXTS = Prepared(
 )
 
 
-class Superseded(Memories):
+class Superseded(MemoryRows):
     """The superseded memories, which are rows of the table of memories.
 
     An expired memory is one that no other memory superseded.

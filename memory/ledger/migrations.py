@@ -27,6 +27,9 @@ from memory.text import dated_key, periods, text_key, text_of, to_json
 
 PREVIOUS = "8"
 """The only earlier schema that this version can upgrade."""
+UNFINISHED = "9 without all its columns"
+"""What `stored_version` calls a ledger of schema 9 that an unreleased commit made."""
+OLDER = (PREVIOUS, UNFINISHED)
 _VERSION = t.meta.c.key == "schema_version"
 UPGRADE_COPIES = "upgrade_copies"
 """Key in the table `meta` for the paths of copies made before upgrades.
@@ -41,8 +44,18 @@ def version_of(connection: Connection) -> str | None:
 
 
 def stored_version(connection: Connection) -> str | None:
-    """Return the stored schema version. The table `meta` must exist."""
-    return connection.scalar(sa.select(t.meta.c.value).where(_VERSION))
+    """Return the stored schema version, or `UNFINISHED`. The table `meta` must exist."""
+    version = connection.scalar(sa.select(t.meta.c.value).where(_VERSION))
+    return UNFINISHED if version == t.SCHEMA_VERSION and _missing(connection) else version
+
+
+def _missing(connection: Connection) -> list[tuple[str, str, str]]:
+    """Return the columns of `_NEW_COLUMNS` that the ledger does not have."""
+    have = {
+        table: connection.exec_driver_sql(f"SELECT * FROM {table} LIMIT 0").keys()  # noqa: S608
+        for table in {table for table, _, _ in _NEW_COLUMNS}
+    }
+    return [new for new in _NEW_COLUMNS if new[1] not in have[new[0]]]
 
 
 def make_schema(connection: Connection) -> None:
@@ -53,7 +66,7 @@ def make_schema(connection: Connection) -> None:
 
 
 def upgrade(database: Database, keep_copy: Callable[[], Path]) -> Path | None:
-    """Copy a ledger of the schema `PREVIOUS`, upgrade it, and return the copy's path.
+    """Copy a ledger of a schema in `OLDER`, upgrade it, and return the copy's path.
 
     If the ledger has another schema, do nothing and return None. `keep_copy` makes the copy and
     returns its path. Copy and upgrade are one transaction, so no process can write in between.
@@ -61,7 +74,7 @@ def upgrade(database: Database, keep_copy: Callable[[], Path]) -> Path | None:
     Raises: LedgerError if the copy or the step fails. The ledger is unchanged then.
     """
     with database.writing() as connection:
-        if stored_version(connection) != PREVIOUS:
+        if stored_version(connection) not in OLDER:
             return None
         copy = keep_copy()
         files = json.dumps([*noted_copies(connection), str(copy)])
@@ -72,30 +85,37 @@ def upgrade(database: Database, keep_copy: Callable[[], Path]) -> Path | None:
     return copy
 
 
+_NEW_COLUMNS = (
+    ("memories", "said", "TEXT"),
+    ("memories", "when", "TEXT NOT NULL DEFAULT ''"),
+    ("memories", "until", "TEXT"),
+    ("memories", "expires_at", "TEXT"),
+    ("decisions", "refused", "TEXT NOT NULL DEFAULT ''"),
+    ("items", "ttl_minutes", "FLOAT"),
+    ("items", "expires_at", "TEXT"),
+)
+"""The table, name and type of each column that schema 8 does not have."""
+
+
 def _to_9(connection: Connection) -> None:
     """Add when each memory was said, the periods of its text, and what a decision refused.
 
     The time of a stored memory is that of its text, since texts were never changed in place without
     their time. Also index verdicts by the texts in their keys, to which dates are added, renew the
     keys and search terms of all texts again, and delete a note that only schemas before 8 needed.
+
+    What a ledger of schema 9 has already stays as it is.
     """
     connection.exec_driver_sql("DELETE FROM meta WHERE key = 'last_turn_with_defaults'")
-    connection.exec_driver_sql("ALTER TABLE memories ADD COLUMN said TEXT")
-    connection.exec_driver_sql(
-        """ALTER TABLE memories ADD COLUMN "when" TEXT NOT NULL DEFAULT ''"""
-    )
-    connection.exec_driver_sql("ALTER TABLE decisions ADD COLUMN refused TEXT NOT NULL DEFAULT ''")
-    connection.exec_driver_sql("""ALTER TABLE memories ADD COLUMN "until" TEXT""")
-    connection.exec_driver_sql("ALTER TABLE memories ADD COLUMN expires_at TEXT")
-    connection.exec_driver_sql(
-        "CREATE INDEX ix_memories_expires_at ON memories (expires_at) WHERE expires_at IS NOT NULL"
-    )
-    connection.exec_driver_sql("ALTER TABLE items ADD COLUMN ttl_minutes FLOAT")
-    connection.exec_driver_sql("ALTER TABLE items ADD COLUMN expires_at TEXT")
-    connection.exec_driver_sql(
-        "CREATE INDEX ix_items_expires_at ON items (expires_at) WHERE expires_at IS NOT NULL"
-    )
-    connection.exec_driver_sql("UPDATE memories SET said = timestamp WHERE content <> ''")
+    for table, column, kind in _missing(connection):
+        connection.exec_driver_sql(f'ALTER TABLE {table} ADD COLUMN "{column}" {kind}')
+        if column == "said":
+            connection.exec_driver_sql("UPDATE memories SET said = timestamp WHERE content <> ''")
+    for table in ("memories", "items"):
+        connection.exec_driver_sql(
+            f"CREATE INDEX IF NOT EXISTS ix_{table}_expires_at ON {table} (expires_at) "
+            "WHERE expires_at IS NOT NULL"
+        )
     for column, index, columns in (
         (
             "distinct_pairs_low_key",
@@ -109,8 +129,8 @@ def _to_9(connection: Connection) -> None:
         ),
         ("readings_text_key", "readings_text", "readings (substr(text_key, 1, 32))"),
     ):
-        connection.exec_driver_sql(f"DROP INDEX ix_{column}")
-        connection.exec_driver_sql(f"CREATE INDEX ix_{index} ON {columns}")
+        connection.exec_driver_sql(f"DROP INDEX IF EXISTS ix_{column}")
+        connection.exec_driver_sql(f"CREATE INDEX IF NOT EXISTS ix_{index} ON {columns}")
     _renew_text_keys(connection)
     connection.exec_driver_sql("DELETE FROM postings")
     connection.exec_driver_sql("DELETE FROM term_lists")

@@ -1,11 +1,10 @@
 # Written by `python -m scripts.faces`.
 from .boundary import fails as fails, guarded as guarded
-from .cleaning import clean as clean, clean_json as clean_json, counted as counted, has_cjk as has_cjk, identity as identity, is_japanese as is_japanese, normalise as normalise, one_line as one_line, sentences as sentences, shortened as shortened, starts_with as starts_with, text_key as text_key, visible as visible
+from .cleaning import clean as clean, clean_json as clean_json, counted as counted, dated_key as dated_key, identity as identity, normalise as normalise, one_line as one_line, sentences as sentences, shortened as shortened, starts_with as starts_with, text_key as text_key, text_of as text_of, visible as visible
 from .dating import dated as dated, day_of as day_of, in_words as in_words, undated as undated, when_field as when_field, with_dates as with_dates
-from .languages import ENGLISH as ENGLISH, GRAMMARS as GRAMMARS, JAPANESE as JAPANESE, grammar_of as grammar_of, language_of as language_of, may_be_english as may_be_english
-from .literals import literal_value as literal_value, names_attribute as names_attribute, quotations as quotations
+from .languages import ENGLISH as ENGLISH, GRAMMARS as GRAMMARS, JAPANESE as JAPANESE, grammar_of as grammar_of, has_cjk as has_cjk, is_japanese as is_japanese, language_of as language_of, literal_start as literal_start, literal_value as literal_value, may_be_english as may_be_english, quotations as quotations
 from .numbers import CURRENCIES as CURRENCIES, with_numbers_joined as with_numbers_joined
-from .period import Grain as Grain, Period as Period, Role as Role, compatible as compatible, dated_key as dated_key, text_of as text_of, to_json as to_json
+from .period import Grain as Grain, Period as Period, Role as Role, compatible as compatible, to_json as to_json
 from .signs import is_code as is_code
 from .time_finder import periods as periods
 from .tokens import Kind as Kind, STATED as STATED, Token as Token, is_name as is_name, plain_form as plain_form, search_terms as search_terms, telling_words as telling_words, tells_of_self as tells_of_self, tokens as tokens, wordings as wordings

@@ -1,8 +1,9 @@
-"""Cleans and normalises texts, splits them into sentences, and recognises kana and Han."""
+"""Clean and normalise texts, make their keys, and split them into sentences."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
 from collections import Counter
@@ -11,7 +12,7 @@ from functools import lru_cache
 
 from pydantic import JsonValue
 
-from memory.text.literals import names_attribute, quotations
+from memory.text.languages import literal_start, quotations
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -32,6 +33,7 @@ _EXPANDING = {"\ufdfa": 17, "\ufdfb": 7}
 """How many characters NFKC adds for these characters. For any other, it adds at most five."""
 _MOST_MARKS = 30
 _MARK_STOP = "\u034f"
+_KEY_LENGTH = 32
 
 
 def clean(text: str) -> str:
@@ -70,27 +72,22 @@ def identity(text: str) -> str:
     capitals. A final full stop or exclamation mark is removed, except for a "!" after a code. A
     text with a literal value, such as a password or a quotation, is returned as it is written.
     """
-    if names_attribute(text) or quotations(text):
+    if literal_start(text) or quotations(text):
         return text.strip()
-    folded = " ".join(_first_words_folded(_compatible(text)).split())
+    text = _compatible(text)
+    shouted, first, pieces = text.isupper(), True, _CHUNK.split(text)
+    for n in range(1, len(pieces), 2):
+        chunk = pieces[n]
+        if (first or shouted) and _is_plain(chunk, shouted):
+            pieces[n] = chunk.lower()
+        first = chunk[-1] in ".!?:"
+    folded = " ".join("".join(pieces).split())
     plain = folded.rstrip(_FINAL_PUNCTUATION)
     if plain and folded[len(plain) : len(plain) + 1] == "!":
         last = plain.split()[-1].lstrip(_OPENING).rstrip(_CLOSING)
         if not (last.isdigit() or all(map(str.isalpha, _WORD_PARTS.split(last)))):
             return f"{plain}!"  # hunter2! is not hunter2
     return plain or folded
-
-
-def _first_words_folded(text: str) -> str:
-    shouted = text.isupper()
-    pieces = _CHUNK.split(text)
-    first = True
-    for n in range(1, len(pieces), 2):
-        chunk = pieces[n]
-        if (first or shouted) and _is_plain(chunk, shouted):
-            pieces[n] = chunk.lower()
-        first = chunk[-1] in ".!?:"
-    return "".join(pieces)
 
 
 def _is_plain(chunk: str, shouted: bool) -> bool:
@@ -103,8 +100,7 @@ def _is_plain(chunk: str, shouted: bool) -> bool:
 
 def _compatible(text: str) -> str:
     """Return the text in NFKC, but "10^2" for "10²", which NFKC alone would turn into "102"."""
-    text = stream_safe(text)
-    if unicodedata.is_normalized("NFKC", text):
+    if text.isascii() or unicodedata.is_normalized("NFKC", text := stream_safe(text)):
         return text
     return nfkc("".join(map(_keep_apart, text)))
 
@@ -166,7 +162,31 @@ def text_key(text: str) -> str:
     >>> text_key("Mia rows.") == text_key("mia rows"), text_key("Mia rows") == text_key("Mia rows?")
     (True, False)
     """
-    return hashlib.sha256(identity(text).encode()).hexdigest()[:32]
+    return hashlib.sha256(identity(text).encode()).hexdigest()[:_KEY_LENGTH]
+
+
+@lru_cache(maxsize=256)
+def dated_key(key: str, when: str) -> str:
+    """Return the key of a text and of the dates that it means, under which verdicts are stored.
+
+    `key`: the text's `text_key`, which `text_of` gives back. `when`: what `to_json` wrote of its
+    periods, or "". A text that means no dates keeps its `text_key`.
+
+    >>> dated_key("f" * 32, to_json(()))
+    'ffffffffffffffffffffffffffffffff'
+    """
+    dates = [(row[3], *row[5:8]) for row in json.loads(when)[1:] if row[5]] if when else ()
+    return key + hashlib.sha256(json.dumps(dates).encode()).hexdigest()[:16] if dates else key
+
+
+def text_of(key: str) -> str:
+    """Return the `text_key` in a `dated_key`.
+
+    >>> from memory.text import text_key
+    >>> text_of(store.new_memory("Mia left yesterday.").dated_key) == text_key("mia left yesterday")
+    True
+    """
+    return key[:_KEY_LENGTH]
 
 
 def visible(text: str) -> str:
@@ -225,35 +245,13 @@ def clean_json(value: JsonValue) -> JsonValue:
     return value
 
 
-# --- script and sentences -------------------------------------------------------------------------
+# --- sentences ------------------------------------------------------------------------------------
 
-_CJK = re.compile(
-    "[\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af]"
-)
-_KANA = re.compile("[\u3041-\u30fa]")
 _SENTENCE_END = re.compile(
     r"(?<=[.!?])(?<!\b(?:Mr|Dr|St)\.)(?<!\bMrs\.)"
     r"(?!(?<=\d\.) (?:Jan|Feb|März|April|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez))\s+"  # 5. Mai
     r"|(?<=[。！？])\s*|\n+"
 )
-
-
-def has_cjk(text: str) -> bool:
-    """Return whether the text has a Japanese or Chinese character (kana or Han).
-
-    >>> has_cjk("Mia likes 寿司."), has_cjk("Mia likes sushi.")
-    (True, False)
-    """
-    return not text.isascii() and _CJK.search(text) is not None
-
-
-def is_japanese(text: str) -> bool:
-    """Return whether the text has kana, which only Japanese uses.
-
-    >>> is_japanese("ミアは猫が好き"), is_japanese("我喜欢猫")
-    (True, False)
-    """
-    return not text.isascii() and _KANA.search(text) is not None
 
 
 def sentences(text: str) -> list[str]:

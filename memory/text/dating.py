@@ -8,8 +8,7 @@ from datetime import date, datetime, timedelta
 
 from memory.text.boundary import guarded
 from memory.text.period import Grain, Period, Role
-from memory.text.time_finder import periods
-from memory.text.times import code_of
+from memory.text.time_finder import code_of, periods
 
 _SEASONS = ("winter", "spring", "summer", "autumn")
 

@@ -93,7 +93,7 @@ def _compatible(text: str) -> str:
 _DATE = re.compile(r"(?<![\w.])(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})(?![\w-]|\.\d)")
 _O_CLOCK = re.compile(
     r"(?<![\w.:])(\d{1,2})(?:[.:](\d{2}))?"
-    rf"\s*(?:{'|'.join(with_all_languages('', lambda grammar: grammar.O_CLOCK))})\b"
+    rf"\s*(?:{'|'.join(with_all_languages('', lambda grammar: grammar.o_clock))})\b"
 )
 _AFTERNOON = re.compile(r"午後\s*(1[01]|[1-9])\s*(?=時|:\d\d)")
 _PHONE = re.compile(
@@ -110,7 +110,7 @@ _NUMERAL = re.compile(r" [IVX]+(?=\s*(?:$|[.,;:!?)]))").search
 _NUMBERED_NOUNS = with_all_languages(
     "type phase stage grade class part chapter volume level tier act war klasse fase tipo parte "
     "partie tome",
-    lambda grammar: grammar.NUMBERED,
+    lambda grammar: grammar.numbered,
 )
 _NUMBERED = re.compile(
     rf"\b((?:{'|'.join(_NUMBERED_NOUNS)}) )(?=[IVX]+(?![\w'’-]))"
@@ -138,7 +138,7 @@ def _one_form(text: str) -> str:
     text = _AFTERNOON.sub(lambda found: str(int(found[1]) + 12), text)
     text = _PHONE.sub(_telephone, text)
     grammar = grammar_of(text) if _GROUPED.search(text) or _COMMA.search(text) else None
-    if grammar is not None and grammar.DECIMAL_COMMA:
+    if grammar is not None and grammar.decimal_comma:
         text = _GROUPED.sub(lambda found: found.group().replace(".", "").replace(",", "."), text)
         text = _COMMA.sub(lambda found: found.group().replace(",", "."), text)
     text = _SHORT_SCALE.sub(lambda found: f"{found[1]} {_SCALES[found[2][0].lower()]}", text)

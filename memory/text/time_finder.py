@@ -7,69 +7,64 @@ finds the expressions, the same in each language: "last week" is WU, "la semaine
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from typing import NamedTuple
 
 from memory.text.boundary import guarded
-from memory.text.period import Grain, Period, Role
-from memory.text.times import row_of
-from memory.text.times.spans import (
-    DAY,
-    Span,
-    around,
-    birth,
-    counted,
-    day_at,
-    day_in,
-    holiday_in,
-    month_of,
-    season_of,
-    unit_at,
-    year_of,
-)
-from memory.text.times.words import Row
+from memory.text.languages import has_cjk, is_japanese
+from memory.text.period import DAY, Grain, Period, Role
+from memory.text.time_readers import Expression, period_of
+from memory.text.time_words import LANGUAGES, TimeWords, WordRow, japanese_row, latin_row
 
 
-def _own_day(_text: str, said: datetime | None, _language: str | None = None) -> tuple[Period, ...]:
+def _own_day(_text: str, said: datetime | None) -> tuple[Period, ...]:
     """Return a period by which a text counts as told on its day alone."""
     day = said.date() if said else None
     return (Period("", 0, 0, Role.TEXT, Grain.DAY, day, day, certain=False),)
 
 
 @guarded(_own_day)
-def periods(text: str, said: datetime | None, language: str | None = None) -> tuple[Period, ...]:
+def periods(text: str, said: datetime | None) -> tuple[Period, ...]:
     """Return the time expressions of a text, in order.
 
     `said`: the moment from which relative words count, in the offset of the speaker, because the
     local day counts; None if it is unknown. Then words are compared as words, and only full dates
-    have a period. `language`: a key of `times.LATIN`, or "ja"; by default it is recognised.
+    have a period.
 
     >>> from datetime import datetime
     >>> [tomorrow] = periods("Mia flies to Rome tomorrow.", datetime(2026, 1, 20))
     >>> tomorrow.words, str(tomorrow.first)
     ('tomorrow', '2026-01-21')
     """
-    row = row_of(text, language)
-    if row is None:
-        return ()
-    if isinstance(row, tuple):
-        return (_day_of_saying(text[slice(*row)].lower(), row, said),)
+    if not text.isascii() and (has_cjk(text) or _HANGUL(text)):
+        code = code_of(text)
+        row = japanese_row(text) if code == "ja" else _OTHERS[code].search(text)
+    else:
+        words = _WORDS(lowered := text.lower())
+        un_an = {"un", "an"}.issubset(words)  # alone, "an" would be a trigger of English texts
+        if _NEEDED.isdisjoint(words) and not un_an and not _HAS_NUMBER(text):
+            return ()
+        table = _LATIN[_language(words)]
+        row = latin_row(text, lowered, table) if table.table else _relative_word(text, table, words)
+    if not isinstance(row, WordRow):
+        return (_day_of_saying(row, said),) if row else ()
     matches = list(_EXPRESSION.finditer(row.line))
     if not matches:
         return ()
-    row.place()
     quotes = [quote.span() for quote in _QUOTE.finditer(text)] if _MAY_QUOTE(text) else []
     quotes = [(start, end) for start, end in quotes if end - start < len(text.strip())]
-    found = (_period(_Expression(row, said, quotes, *m.span()), m.lastgroup or "") for m in matches)
+    found = (
+        period_of(Expression(row, said, quotes, *m.span()), m.lastgroup or "") for m in matches
+    )
     return tuple(period for period in found if period)
 
 
-def _day_of_saying(word: str, place: tuple[int, int], said: datetime | None) -> Period:
+def _day_of_saying(word: re.Match[str], said: datetime | None) -> Period:
     first = after = said.date() if said else None
     if first and first < date.max:
         after = first + DAY
-    return Period(word, *place, Role.TEXT, Grain.DAY, first, after, certain=False)
+    where = (word[0].lower(), *word.span())
+    return Period(*where, Role.TEXT, Grain.DAY, first, after, certain=False)
 
 
 _ALONE = {
@@ -107,8 +102,6 @@ def _named(patterns: Mapping[str, str]) -> str:
 _EXPRESSION = re.compile(
     f"(?=[^.;,&])(?:{_named(_ALONE)}|[CLIbxF]{{0,5}}+(?:{_named(_WITH_PREPOSITION)}))"
 )
-_REACH = 40
-"""How many words before and after an expression are read for its tense."""
 _MAY_QUOTE = re.compile(r"[\"“„«「『'‘]").search
 _QUOTE = re.compile(
     r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|„[^“”\n]{1,300}[“”]|«[^»\n]{1,300}»"
@@ -116,529 +109,60 @@ _QUOTE = re.compile(
 )
 
 
-class _WordsAlone(Exception):
-    """The words are compared, and no dates."""
+# --- the language of a text -----------------------------------------------------------------------
+
+_LATIN = {code: words for code, words in LANGUAGES.items() if code != "ja"}
+_CHINESE = re.compile(
+    "[昨今明后後前][天晚早日年]|[上下这這本][个個]?(?:周|週|星期|礼拜|禮拜|月)|去年|来年|来月|来週|先週|先月|今週|今月"
+    "|(?:星期|礼拜|禮拜|周|週)[一二三四五六日天]|[天周週年月时時]前|刚才|剛才"
+)
+_KOREAN = re.compile(
+    "어제|오늘|내일|모레|그제|그저께|지난|다음 ?주|다음 ?달|이번 ?주|이번 ?달"
+    "|작년|올해|내년|어젯밤|오늘밤|[일주달년] ?전"
+    "|[월화수목금토일]요일"
+)
 
 
-class _Expression:
-    """The words of one match, and what is around them."""
-
-    def __init__(
-        self, row: Row, said: datetime | None, quotes: Sequence[tuple[int, int]],
-        first: int, last: int,
-    ) -> None:  # fmt: skip
-        self.row, self.table, self.first, self.last = row, row.table, first, last
-        self._said, self._quotes = said, quotes
-        self._day = said.date() if said else None
-        self.sorts = row.line[first:last]
-        self.values = {row.line[n]: row.value(n) for n in range(first, last)}
-        begin = max(0, first - _REACH)
-        self.sentence_start = max(begin, row.line.rfind(";", begin, first) + 1)
-        end = row.line.find(";", last, last + _REACH)
-        self.sentence = row.lowers[self.sentence_start : last + _REACH if end < 0 else end]
-        self._tense: str | None = None
-
-    @property
-    def said(self) -> datetime:
-        if self._said is None:
-            raise _WordsAlone
-        return self._said
-
-    @property
-    def day(self) -> date:
-        if self._day is None:
-            raise _WordsAlone
-        return self._day
-
-    @property
-    def part(self) -> str:
-        part: str = self.values.get("P", "")
-        return part
-
-    @property
-    def is_start(self) -> bool:
-        return "C" in self.sorts or self.sorts[-1] in "cq"
-
-    @property
-    def leads(self) -> str:
-        """The sorts of the prepositions and articles before the time itself."""
-        return self.sorts[: len(self.sorts) - len(self.sorts.lstrip("CLIbxF"))]
-
-    @property
-    def has_preposition(self) -> bool:
-        leads = range(self.first, self.first + len(self.leads))
-        return any(self.row.value(position) != "article" for position in leads)
-
-    @property
-    def tense(self) -> str:
-        """Return "past", "future", or "" if the sentence does not show it."""
-        if self.is_start:
-            return "past"
-        if self._tense is None:
-            self._tense = self._find_tense()
-        return self._tense
-
-    def _find_tense(self) -> str:
-        others = self._others()
-        past, future = self.table.past.found(others), self.table.future.found(others)
-        if past and not future and self.table.present.isdisjoint(others):
-            return "" if any(sort in "bxF" for sort in self.leads) else "past"
-        return "future" if future and not past else ""
-
-    def tells_past(self) -> bool:
-        return self.table.past.found(self._others())
-
-    def _others(self) -> list[str]:
-        """The words of the sentence without those of the expression."""
-        own = self.first - self.sentence_start
-        return self.sentence[:own] + self.sentence[own + len(self.sorts) :]
-
-    def comes_again(self) -> bool:
-        return not self.table.recurring.isdisjoint(self.sentence)
-
-    def neighbour(self, step: int) -> _Neighbour:
-        position = self.last if step > 0 else self.first - 1
-        if not 0 <= position < len(self.row.line):
-            return _EDGE
-        surface = self.row.surface(position)
-        return _Neighbour(self.row.lowers[position], surface, self.row.line[position])
-
-    def is_quoted(self) -> bool:
-        start, end = self.row.spans[self.first][0], self.row.spans[self.last - 1][1]
-        return any(first < start and end < last for first, last in self._quotes)
-
-    def is_reported(self) -> bool:
-        before = self.sentence
-        if not self.table.reports_follow:
-            before = before[: max(0, self.first - self.sentence_start - 1)]
-        return not self.table.reports.isdisjoint(before)
-
-    def is_speech(self) -> bool:
-        """Return whether the text says that somebody said something, as quotes may hold."""
-        return not self.table.reports.isdisjoint(self.row.lowers)
-
-    def is_title(self) -> bool:
-        """Return whether a word has a capital that neither the language nor the place explains."""
-        if self.row.is_upper:
-            return False
-        for position in range(self.first, self.last):
-            if self.row.line[position] not in self.table.capitals:
-                parts = self.row.surface(position).split()
-                opens = position == self.first and (
-                    position == self.sentence_start or self.row.lowers[position - 1] in _OPENING
-                )
-                if any(part[0].isupper() for part in parts[opens:]):
-                    return True
-        return False
-
-    def may_open_title(self) -> bool:
-        """Return whether the text begins like "Tomorrow Never Dies"."""
-        following = range(self.last, min(self.last + 2, len(self.row.line)))
-        return (
-            self.first == self.sentence_start
-            and "U" not in self.table.capitals
-            and len(following) == 2
-            and all(self.row.surface(position)[0].isupper() for position in following)
-        )
+def _relative_word(text: str, table: TimeWords, words: list[str]) -> re.Match[str] | None:
+    found = "|".join(table.relative.intersection(words))
+    return re.search(rf"\b(?:{found})\b", text, re.IGNORECASE) if found else None
 
 
-_OPENING = frozenset("„“”\"«»‘'")
+def code_of(text: str) -> str:
+    """Return the code of the text's language, such as "en"; "en" if nothing shows another."""
+    if has_cjk(text):
+        return "ja" if is_japanese(text) else "zh"
+    return "ko" if _HANGUL(text) else _language(_WORDS(text.lower()))
 
 
-class _Neighbour(NamedTuple):
-    lower: str
-    surface: str
-    sort: str
+_OTHERS = {"zh": _CHINESE, "ko": _KOREAN}
+_WORDS = re.compile(r"[^\W\d_]+").findall
+_HAS_NUMBER = re.compile(r"\d").search
+_HANGUL = re.compile("[\uac00-\ud7a3]").search
+_NEEDED = frozenset().union(*(table.needed for table in _LATIN.values()))
 
 
-_EDGE = _Neighbour("", "", ";")
+def _language(words: Sequence[str]) -> str:
+    """Return the code of the language of which most words are known; English if none is.
 
-
-def _period(expression: _Expression, name: str) -> Period | None:
-    if name == "habit":
-        return None
-    span: Span | None = None
-    try:
-        if name != "event" and (span := _READERS[name](expression)) is None:
-            return None
-        if expression.is_title() or (expression.is_quoted() and not expression.is_speech()):
-            span = None
-    except (_WordsAlone, ValueError, OverflowError):  # the latter: beyond the calendar
-        span = None
-    words, start, end = _place(expression, name)
-    role = _role(expression, name)
-    if span is None:
-        return Period(words, start, end, role, Grain.DAY, None, None, certain=False)
-    doubtful = expression.is_reported() or expression.is_quoted() or expression.may_open_title()
-    return Period(
-        words, start, end, role, span.grain, span.first, span.after, span.part,
-        span.certain and not doubtful, span.approximate, name not in _ABSOLUTE,
-    )  # fmt: skip
-
-
-def _place(of: _Expression, name: str) -> tuple[str, int, int]:
-    """Return the words without their preposition, and where they stand with it."""
-    first, row = of.first, of.row
-    while name != "lasting" and row.line[first] in "bxFBj":
-        first += 1
-    core = first
-    while name not in _WHOLE and row.line[core] in "LI":
-        core += 1
-    end = row.spans[of.last - 1][1]
-    return " ".join(row.text[row.spans[core][0] : end].lower().split()), row.spans[first][0], end
-
-
-def _role(of: _Expression, name: str) -> Role:
-    if of.sorts in _VAGUE_ROLES:
-        return _VAGUE_ROLES[of.sorts]
-    began = of.is_start or name == "lasting" or of.values.get("O") == "start"  # "sober"
-    return Role.START if began else _ROLES.get(name, Role.AT)
-
-
-_VAGUE_ROLES = {"R": Role.RECENT, "G": Role.SOON}
-_ROLES = {"age": Role.BIRTH, "since": Role.START}
-_WHOLE = {"counted", "since", "lasting", "age", "vague"}
-_ABSOLUTE = {"full", "full_week", "year"}
-
-
-# --- dates ----------------------------------------------------------------------------------------
-
-
-def _full(of: _Expression) -> Span:
-    if "X" in of.sorts:
-        return day_at(date(*of.values["X"]), of.part)
-    day = of.values.get("n") or of.values["N"]
-    return day_at(date(of.values["Y"], of.values["M"], day), of.part)
-
-
-def _week_of(of: _Expression) -> Span | None:
-    """Return the week or weekend that holds the date of the expression."""
-    span = _full(of) if "Y" in of.sorts or "X" in of.sorts else _date(of)
-    unit: str = of.values["U"]
-    if span is None or not span.certain or unit not in ("week", "weekend"):
-        return span
-    may_be_sunday = unit == "week" and of.table.sunday_first
-    days = [span.first, span.first + DAY] if may_be_sunday else [span.first]
-    return _either([unit_at(day, unit, 0) for day in days])
-
-
-_YEARLY = frozenset("MSH")
-
-
-def _year(of: _Expression) -> Span | None:
-    year: int = of.values["Y"]
-    return year_of(year) if _YEARLY.isdisjoint(of.sorts) else _yearly(of)(year)
-
-
-def _yearly(of: _Expression) -> Callable[[int], Span | None]:
-    """Return the function from a year to the month, season or holiday of the expression in it."""
-    if "M" in of.sorts:
-        return lambda year: month_of(year, of.values["M"])
-    if "S" in of.sorts:
-        return lambda year: season_of(year, of.values["S"])
-    return holiday_in(of.values["H"])
-
-
-def _date(of: _Expression) -> Span | None:
-    if of.comes_again():
-        return None
-    number: int = of.values.get("n") or of.values["N"]
-    month: int = of.values["M"]
-    leap = (month, number) == (2, 29)
-    days = around(of.day, day_in(month, number), reach=8 if leap else 1)
-    days = [day_at(span.first, of.part) for span in days]
-    present = of.table.copulas | of.table.scheduled
-    if not of.tense and not present.isdisjoint(of.sentence) and not of.tells_past():
-        return next(span for span in days if span.first >= of.day)  # "the party is on 5 May"
-    return _chosen(of, days, today_counts=True)
-
-
-def _chosen(of: _Expression, spans: Sequence[Span], *, today_counts: bool = False) -> Span:
-    """Return the one of what comes again that the tense means, else the span of both readings.
-
-    `today_counts`: whether a day like today is clearly today.
+    A time word that no other language has counts three times.
     """
-    before, today, later = _split(spans, of.day)
-    if of.tense and today and today_counts:
-        return today[0]
-    if of.tense:
-        return _either(before + today if of.tense == "past" else today + later)
-    return _either((today or before) + later, certain=False)
+    weights = dict.fromkeys(_LATIN, 0)
+    for word in set(words):
+        for code, weight in _EVIDENCE.get(word, ()):
+            weights[code] += weight
+    return max(weights, key=weights.__getitem__)
 
 
-def _split(spans: Sequence[Span], day: date) -> tuple[list[Span], list[Span], list[Span]]:
-    """Return the last span before `day`, the one that holds it, and the first after it."""
-    before = [span for span in spans if span.after <= day][-1:]
-    today = [span for span in spans if span.first <= day < span.after]
-    return before, today, [span for span in spans if span.first > day][:1]
+def _evidence() -> dict[str, list[tuple[str, int]]]:
+    """Return for each word the languages that have it, each with the word's weight."""
+    known = {code: table.common | table.triggers for code, table in _LATIN.items()}
+    evidence: dict[str, list[tuple[str, int]]] = {}
+    for word in frozenset().union(*known.values()):
+        codes = [code for code in known if word in known[code]]
+        own = len(codes) == 1 and word in _LATIN[codes[0]].triggers
+        evidence[word] = [(code, 3 if own else 1) for code in codes]
+    return evidence
 
 
-def _either(spans: Sequence[Span], *, certain: bool = True) -> Span:
-    """Return what the readings agree on; else a doubtful span from the first to the last."""
-    if not spans:
-        raise _WordsAlone
-    if all(span == spans[0] for span in spans):
-        return spans[0] if certain else spans[0]._replace(certain=False)
-    first, after = min(span.first for span in spans), max(span.after for span in spans)
-    return spans[0]._replace(first=first, after=after, certain=False)
-
-
-def _doubtful(of: _Expression) -> Span:
-    """Return the day of saying: the words mean the same only if they were said on one day."""
-    return day_at(of.day)._replace(certain=False)
-
-
-# --- the last, this, the next ---------------------------------------------------------------------
-
-_STEPS = {"last": -1, "past": -1, "this": 0, "next": 1, "coming": 1}
-
-
-def _which(of: _Expression) -> tuple[str, int]:
-    unit: tuple[str, int] = of.values.get("Z") or (of.values["U"], _STEPS[of.values["W"]])
-    return unit
-
-
-def _weeks(of: _Expression, step: int) -> list[date]:
-    """Return the Mondays of that week, by each day on which speakers may begin a week."""
-    days = [of.day, of.day + DAY] if of.table.sunday_first else [of.day]
-    return [unit_at(day, "week", step).first for day in days]
-
-
-def _unit(of: _Expression) -> Span:
-    unit, step = _which(of)
-    if unit in ("day", "hour", "minute"):
-        raise _WordsAlone  # "the next day"
-    if of.values.get("W") == "past":
-        return counted(of.said, unit, -1)._replace(certain=False)
-    if unit == "week":
-        return _either([unit_at(monday, "week", 0) for monday in _weeks(of, step)])
-    if unit == "weekend":
-        return _weekend(of, step)
-    return _doubtful(of) if unit == "fortnight" else unit_at(of.day, unit, step)
-
-
-def _weekend(of: _Expression, step: int) -> Span:
-    this = unit_at(of.day, "weekend", 0)
-    is_weekend, which = of.day >= this.first, of.values.get("W")
-    near = unit_at(of.day, "weekend", step)
-    if which == "coming":
-        return near if is_weekend else this
-    if which == "next" and not is_weekend:
-        return _either([this, near])
-    if which == "this" and not is_weekend and of.tense == "past":
-        return _either([unit_at(of.day, "weekend", -1), this])
-    return near
-
-
-def _within(of: _Expression) -> Span | None:
-    unit, step = _which(of)
-    if "K" in of.sorts and unit == "week":
-        days = [monday + of.values["K"] * DAY for monday in _weeks(of, step)]
-        if of.table.sunday_first and of.values["K"] == _SUNDAY:
-            days.append(days[0] - 7 * DAY)
-        return _either([day_at(day, of.part) for day in days])
-    if unit != "year" or _YEARLY.isdisjoint(of.sorts):
-        return _doubtful(of)  # "the 5th of last month"
-    found = _yearly(of)(of.day.year + step)
-    return found and found._replace(certain=of.values.get("S") != _WINTER)
-
-
-_SUNDAY = 6
-_WINTER = 3
-
-
-def _weekday(of: _Expression) -> Span:
-    which, near = of.values["W"], _near_weekdays(of)
-    before = [span for span in near if span.first < of.day][-1]
-    later = next(span for span in near if span.first > of.day)
-    if which in ("past", "coming"):
-        return before if which == "past" else later
-    weeks = [day_at(monday + of.values["K"] * DAY, of.part) for monday in _weeks(of, _STEPS[which])]
-    if which != "this":
-        return _either([before if which == "last" else later, *weeks])
-    this = weeks[0]
-    if of.tense == "past":
-        return this if this.first < of.day else _either([before, this])
-    return this if this.first >= of.day else _either([this, later][of.tense == "future" :])
-
-
-def _near_weekdays(of: _Expression) -> list[Span]:
-    first = of.day + (of.values["K"] - of.day.weekday() - 7) * DAY
-    return [day_at(first + week * 7 * DAY, of.part) for week in range(3)]
-
-
-def _name_of(of: _Expression) -> Span:
-    which, year = of.values["W"], of.day.year
-    spans = around(of.day, _yearly(of))
-    before, today, later = _split(spans, of.day)
-    if which in ("past", "coming"):
-        return _either(before if which == "past" else later)
-    if which == "this":
-        return _this(of, today, before, later)
-    of_year = [span for span in spans if span.first.year == year + _STEPS[which]]
-    return _either(of_year + (before if which == "last" else later))
-
-
-def _this(of: _Expression, today: list[Span], before: list[Span], later: list[Span]) -> Span:
-    """Return this month, season or holiday: that of the calendar year, where the tense allows."""
-    if today:
-        return today[0]
-    near = [span for span in before + later if span.first.year == of.day.year]
-    comes = not near or near[0].first > of.day
-    plain = "M" in of.sorts or of.values.get("S", _WINTER) != _WINTER
-    if near and of.tense == ("past", "future")[comes]:
-        return near[0]
-    return near[0] if near and plain and not of.tense else _either(before + later)
-
-
-def _part(of: _Expression) -> Span:
-    if "T" in of.sorts:
-        step, part = of.values["T"]
-        if step is None:  # "cette nuit": the last night, or the coming one
-            return _either([day_at(of.day - DAY, part), day_at(of.day, part)])
-        return day_at(of.day + step * DAY, part)
-    if of.values["W"] != "this":
-        raise _WordsAlone
-    return day_at(of.day, of.part)
-
-
-# --- days and counted units -----------------------------------------------------------------------
-
-_VAGUE = 4
-"""How many "a few" are taken for; the window is doubtful anyway."""
-
-
-def _day(of: _Expression) -> Span | None:
-    day = of.day + of.values["D"] * DAY
-    if "U" not in of.sorts:
-        return day_at(day, of.part)
-    number, unit = of.values.get("N", _VAGUE), of.values["U"]
-    if of.values.get("b", "from") != "from" or "V" in of.sorts:
-        return _doubtful(of)
-    span = counted(of.said, "day", of.values["D"] + number * {"week": 7, "day": 1}.get(unit, 0))
-    return span if unit in ("week", "day") else _doubtful(of)
-
-
-def _count(of: _Expression) -> tuple[str, int, bool] | None:
-    """Return unit, number, and whether the number is exact; None for "two and a half"."""
-    unit: str = of.values["U"]
-    if "h" in of.sorts:
-        plain = unit == "year" and "N" not in of.sorts and of.neighbour(-1).sort != "&"
-        return ("half year", 1, True) if plain else None
-    return unit, of.values.get("N", _VAGUE), "V" not in of.sorts
-
-
-def _counted(of: _Expression) -> Span | None:
-    past = "a" in of.sorts or "A" in of.sorts
-    if not past and of.tense == "past":
-        return None  # "built it in 2 days"
-    if (count := _count(of)) is None:
-        return _doubtful(of)
-    unit, number, exact = count
-    span = counted(of.said, unit, -number if past else number)
-    clear = past or of.tense == "future" or "I" not in of.sorts or _is_planned(of)
-    return span._replace(certain=exact and clear)
-
-
-def _is_planned(of: _Expression) -> bool:
-    """Return whether the present means the future: "is in two weeks", "starts in two weeks"."""
-    scheduled = of.table.scheduled
-    if not scheduled or not scheduled.isdisjoint(of.sentence):
-        return True
-    return "B" in of.row.line[max(0, of.first - 2) : of.first]
-
-
-def _since(of: _Expression) -> Span:
-    if (count := _count(of)) is None:
-        return _doubtful(of)
-    return counted(of.said, count[0], -count[1])._replace(certain=count[2])
-
-
-def _lasting(of: _Expression) -> Span | None:
-    perfect = of.table.perfect
-    if not of.table.ended.isdisjoint(of.sentence):
-        return None
-    return _since(of) if not perfect.helpers or perfect.found(of.sentence) else None
-
-
-_OLDEST = 120
-
-
-def _age(of: _Expression) -> Span | None:
-    number, unit = of.values["N"], of.values.get("U", "year")
-    if unit in ("hour", "minute") or not 0 < number <= _OLDEST:
-        return None
-    if "j" in of.sorts and unit != "year":
-        return None  # "tiene 3 días"
-    if of.sorts == "BN":
-        return _age_of(of, number)
-    return birth(of.day, unit, number)
-
-
-def _age_of(of: _Expression, number: int) -> Span | None:
-    """Return the birth for "Kofi is 36"; None for "the pulse is 58"."""
-    subject = of.neighbour(-1)
-    if subject.lower in of.table.people or " " in of.row.lowers[of.first]:  # "she's"
-        return birth(of.day, "year", number)
-    opens = of.first - 1 == of.sentence_start
-    is_name = subject.surface.istitle() and len(subject.surface) > 1
-    if not is_name or ("U" in of.table.capitals and not opens):
-        return None
-    return birth(of.day, "year", number)._replace(certain=False)  # a room may be 36, too
-
-
-# --- without "last" or "next" ---------------------------------------------------------------------
-
-
-def _bare_weekday(of: _Expression) -> Span | None:
-    if not of.leads and not _is_weekday(of):
-        return None
-    if of.leads and not of.has_preposition:
-        raise _WordsAlone  # "the Friday"
-    span = _chosen(of, _near_weekdays(of))
-    return span if of.leads or of.table.bare else span._replace(certain=False)
-
-
-def _is_weekday(of: _Expression) -> bool:
-    """Return whether a weekday without a preposition is no name."""
-    before, after = of.neighbour(-1), of.neighbour(1)
-    capital = of.row.surface(of.first)[0].isupper()
-    if before.lower in of.table.before_name or of.is_title():
-        return False
-    if before.sort not in ",;" and before.surface[0].isupper():
-        return before.sort == "B"
-    if of.table.bare:
-        return not capital or after.sort == ","
-    if of.part or after.lower in of.table.off:
-        return True
-    return after.sort in ",;" and (before.sort not in ",;" or after.sort == ",")
-
-
-def _bare(of: _Expression) -> Span | None:
-    needs_none = of.sorts[0] in of.table.bare
-    if of.comes_again() or not (of.leads or needs_none or ("H" in of.sorts and of.tense)):
-        return None
-    if "U" in of.sorts:
-        if of.sorts.startswith("xI") and of.values["U"] in ("week", "month", "year"):
-            span = unit_at(of.day, of.values["U"], 0)  # "later in the month"
-            return span._replace(certain=not of.tells_past())
-        if of.values["U"] != "weekend":
-            return None
-        spans = [unit_at(of.day, "weekend", step) for step in range(-2, 3)]
-        return _chosen(of, spans)._replace(certain=of.tense != "" and of.has_preposition)
-    if not of.has_preposition and not needs_none and "H" not in of.sorts:
-        return None  # "the spring is broken"
-    if "S" in of.sorts and not of.tense:
-        return None  # a habit: "swims in summer"
-    is_fixed = of.is_start or "H" in of.sorts
-    span = _chosen(of, around(of.day, _yearly(of)), today_counts=is_fixed)
-    return span if of.leads or needs_none else span._replace(certain=False)  # "loved Christmas"
-
-
-_READERS: dict[str, Callable[[_Expression], Span | None]] = {
-    "full_week": _week_of, "date_week": _week_of, "full": _full, "year": _year, "within": _within,
-    "date": _date, "several": _doubtful, "weekday": _weekday, "unit": _unit, "named": _name_of,
-    "part": _part, "day": _day, "counted": _counted, "since": _since, "lasting": _lasting,
-    "age": _age, "bare_weekday": _bare_weekday, "bare": _bare,
-    "vague": lambda of: unit_at(of.day, "month", 0)._replace(certain=False),
-}  # fmt: skip
+_EVIDENCE = _evidence()

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memory.text.boundary import guarded
-from memory.text.cleaning import is_japanese, normalise
-from memory.text.languages import with_all_languages
+from memory.text.cleaning import normalise
+from memory.text.languages import is_japanese, with_all_languages
 from memory.text.signs import decoded, unified
 from memory.text.vocabulary import (
     CONTRACTED,
@@ -462,7 +462,7 @@ _SELF = with_all_languages(
     # French, Spanish
     "je j moi mon ma mes mien mienne "
     "yo mi mí mis mío mía míos mías conmigo soy estoy tengo vivo hago voy puedo quiero",
-    lambda grammar: grammar.FIRST_PERSON,
+    lambda grammar: grammar.first_person,
 )
 _SELF_JAPANESE = re.compile("私|わたし|わたくし|あたし|僕|ぼく|ボク|俺|おれ|オレ").search
 

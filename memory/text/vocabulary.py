@@ -10,7 +10,7 @@ NEGATIONS = with_all_languages(
     "not no never none nobody nothing neither nor nowhere without cannot nope "
     "ne pas jamais sans aucun aucune nunca jamás ningún ninguna não sem sin nessuno senza "
     "niet geen nooit zonder inte aldrig utan ikke aldri uten uden nigdy не нет без",
-    lambda grammar: grammar.NEGATIONS,
+    lambda grammar: grammar.negations,
 )
 """Words for "not" in many languages."""
 NEGATING_HAN = frozenset("不没沒未无無非别別勿")
@@ -25,7 +25,7 @@ TURNING = with_all_languages(
     "decline pretend claim try attempt endeavor forget cancel doubt dream imagine envision wonder "
     "expect promise desire regard "
     "suppose hesitate threaten seem appear",
-    lambda grammar: grammar.TURNING,
+    lambda grammar: grammar.turning,
 )
 """Words that change the whole statement, such as "maybe", "former" and "hope".
 
@@ -199,9 +199,9 @@ WEEKDAYS = {
 }  # fmt: skip
 
 for _grammar in GRAMMARS.values():
-    NUMBERS |= _grammar.NUMBERS
-    MONTHS |= _grammar.MONTHS
-    WEEKDAYS |= _grammar.WEEKDAYS
+    NUMBERS |= _grammar.numbers
+    MONTHS |= _grammar.months
+    WEEKDAYS |= _grammar.weekdays
 
 TEMPORAL = MONTH_SET | frozenset(WEEKDAYS.values()) | frozenset(
     "today yesterday tomorrow tonight now morning evening afternoon night noon midnight weekend "

@@ -1,4 +1,4 @@
-"""Maintenance of a store: back up, check and repair, calibrate, embed again."""
+"""What people do to a store: groups on cards and pages, answers, repair, calibration, backups."""
 
 import lazy_loader
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.agent.consolidation import ConsolidationEngine
-from memory.agent.memory_store import AgentMemory, OnSaved
-from memory.agent.schemas import Forgot, Memories, MemoryView, Remembered
+from memory.agent.memory_store import AgentMemory, ConsolidationEngine, OnSaved
+from memory.agent.schemas import Forgot, MemoryList, MemoryView, Remembered
 from memory.agent.tools import AgentTools
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import LedgerError
@@ -93,7 +92,7 @@ def test_recall_names_the_newer_of_what_may_be_outdated(store: MemoryStore, tmp_
     )
     answer = run(tools_on(store, tmp_path).call("recall", {"context": "Where does Mia live?"}))
     assert answer.text.endswith(f"id: {old}\n  may be outdated by: {new}")
-    assert isinstance(answer.data, Memories)
+    assert isinstance(answer.data, MemoryList)
     assert [(one.id, one.newer) for one in answer.data.memories] == [(new, None), (old, new)]
 
 
@@ -105,7 +104,7 @@ def test_recall_names_the_folded_ids_and_forget_what_remains(
     tools = tools_on(store, tmp_path)
     answer = run(tools.call("recall", {"context": "Does Mia have a cat?"}))
     assert f"also: {first.id}" in answer.text
-    assert isinstance(answer.data, Memories)
+    assert isinstance(answer.data, MemoryList)
     assert [(one.id, one.also) for one in answer.data.memories] == [(second.id, [first.id])]
     gone = run(tools.call("forget", {"memory_id": second.id}))
     assert f"Still remembered (id: {first.id}): {cat}" in gone.text
@@ -116,7 +115,7 @@ def test_recall_names_the_folded_ids_and_forget_what_remains(
 
 def recalled_by(tools: AgentTools, **arguments: object) -> list[MemoryView]:
     found = run(tools.call("recall", arguments)).data
-    assert isinstance(found, Memories)
+    assert isinstance(found, MemoryList)
     return found.memories
 
 

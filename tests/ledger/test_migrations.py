@@ -69,6 +69,29 @@ def test_an_upgrade_keeps_every_row(old_url: str, folder: Path) -> None:
     assert after == version_8.as_newest(before, copy)
 
 
+def test_an_upgrade_adds_the_columns_that_a_ledger_of_schema_9_lacks(
+    old_url: str, folder: Path
+) -> None:
+    """Commits before the release made such ledgers."""
+    upgraded(old_url, folder)
+    before = version_8.dump_of(old_url)
+    lacking = "ttl_minutes", "expires_at"
+    statements(
+        old_url,
+        "DROP INDEX ix_items_expires_at",
+        *(f"ALTER TABLE items DROP COLUMN {name}" for name in lacking),
+    )
+    for opening in (Ledger.open, Ledger.create):
+        with pytest.raises(LedgerOutdated, match="has schema 9 without all its columns"):
+            opening(old_url)
+    copy = upgraded(old_url, folder)
+    after = version_8.dump_of(old_url)
+    [noted] = [row for row in after["meta"] if row["key"] == "upgrade_copies"]
+    assert json.loads(noted["value"])[-1] == str(copy)
+    assert [after | {"meta": []}] == [before | {"meta": []}]
+    assert Ledger.upgrade(old_url, folder) is None
+
+
 def test_an_upgrade_dates_the_relative_words_of_a_memory(old_url: str, folder: Path) -> None:
     where = "WHERE content = 'Ida knits silk.'"
     statements(

@@ -148,7 +148,7 @@ def test_a_misuse_is_named_in_one_line(
 
 @pytest.mark.parametrize("face", [Memories, ChatMemory])
 def test_every_argument_of_every_verb_is_checked(
-    memories: Memories, tmp_path: Path, face: type
+    memories: Memories, face: type, tmp_path: Path
 ) -> None:
     async def check(opened: Any) -> None:
         for verb, function in vars(face).items():

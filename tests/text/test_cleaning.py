@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memory
-from memory.text import identity, normalise, tokens
-from memory.text.cleaning import has_cjk, nfkc, shortened, stream_safe
+from memory.text import has_cjk, identity, normalise, tokens
+from memory.text.cleaning import nfkc, shortened, stream_safe
 
 MARKS = ["\u0301\u0316", "\uff9e\u0301", "\u0f75\u0316", "\u3099", "\u0344\u0316"]
 """Marks in an order that normalisation changes, some hidden in characters that it splits."""

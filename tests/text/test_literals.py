@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.text import names_attribute
+from memory.text import literal_start
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ from memory.text import names_attribute
     ],
 )
 def test_the_user_as_a_person_is_no_attribute(text: str, literal: bool) -> None:
-    assert names_attribute(text) is literal
+    assert bool(literal_start(text)) is literal

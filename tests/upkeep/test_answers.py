@@ -20,8 +20,8 @@ from memory.upkeep.answers import (
 )
 from memory.upkeep.cards import card_key, content_hash
 from tests.conftest import MakeMemory
-from tests.review.serving import is_new, is_repeated
 from tests.upkeep.conftest import NEW, OLD, OTHER
+from tests.upkeep.serving import is_new, is_repeated
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from memory.upkeep.cards import Card
 from memory.upkeep.review import Review, ShownGroup
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
-from tests.review.serving import is_new
 from tests.upkeep.conftest import NEW, OLD, OTHER
+from tests.upkeep.serving import is_new
 
 
 @pytest.fixture
