@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
@@ -97,6 +97,16 @@ def restate_each_other(a: Memory, b: Memory) -> bool:
     """Return whether `folded` would fold one of two memories into the other."""
     a, b = _without_saying(a), _without_saying(b)
     return states(a, b) or states(b, a)
+
+
+def is_told_by(recalled: Iterable[Memory], new: Memory) -> bool:
+    """Return whether a stored memory of the same user, or of none, states all that `new` states.
+
+    >>> old, new = (store.new_memory(text, user="Mia") for text in ("Mia has a cat.", "Mia rows."))
+    >>> is_told_by([old], new)
+    False
+    """
+    return any(old.user in (None, new.user) and states(old, new) for old in recalled)
 
 
 _SAYING = re.compile(
