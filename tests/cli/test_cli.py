@@ -187,12 +187,14 @@ def test_a_memory_of_nobody_is_one_on_request_only(run: Run) -> None:
 
 
 def test_a_dry_run_says_why_near_copies_are_no_group(run: Run, tmp_path: Path) -> None:
-    near = ({"content": f"Mia is allergic to {nuts}."} for nuts in ("walnuts", "peanuts"))
-    run("memory-dedup", "import", lines(tmp_path, *near), "--raw")
+    told: list[dict[str, object]] = [
+        {"content": f"Mia is allergic to {nuts}."} for nuts in ("walnuts", "peanuts")
+    ]
+    run("memory-dedup", "import", lines(tmp_path, *told), "--raw")
     assert "groups           1, of which" in run("memory-dedup", "clean", "--dry-run").stdout
     run("memory-dedup", "clean")
-    told = run("memory-dedup", "clean", "--dry-run").stdout
-    assert "groups           0: each pair was decided before and stays apart" in told
+    again = run("memory-dedup", "clean", "--dry-run").stdout
+    assert "groups           0: each pair was decided before and stays apart" in again
 
 
 def test_what_a_description_names_is_shown_and_erased(run: Run) -> None:
