@@ -58,7 +58,7 @@ HOME_OF = {
     "starlette": {"runtime.listening", "upkeep.server", "agent.server"},
     "uvicorn": {"runtime.listening"},
 }
-MOST_PAIRS = 98
+MOST_PAIRS = 95
 """The most pairs of rooms of which one imports the other, as `benchmarks.size` counts them."""
 MOST_PUBLIC_METHODS = 20
 MOST_NAMES = 25

@@ -38,16 +38,10 @@ from memory.models import (
     Usage,
     name_of_candidate,
 )
-from memory.providers import (
-    Asking,
-    CallBudget,
-    asked_to_remember,
-    only_asks_to_remember,
-    retold,
-)
+from memory.providers import Asking, CallBudget
 from memory.runtime import in_thread, in_thread_if_long, telemetry
 from memory.store import MemoryStore, is_told_by
-from memory.text import text_key, undated
+from memory.text import asked_to_remember, only_asks_to_remember, retold, text_key, undated
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.tables import Prepared, ScopeValues, TableGroup, among, in_scope, scope_values_of
 from memory.models import SCOPE_FIELDS, Scope, Vector, Vectors, VectorTable
-from memory.text import search_terms
+from memory.text import search_terms, text_of
 
 
 class Change(NamedTuple):
@@ -90,6 +90,11 @@ class TextVectors(TableGroup):
         wanted = set(keys)
         rows = _OF_KEYS.rows(self._connection, keys=wanted) if wanted else ()
         return {key: np.frombuffer(vector, dtype=np.float32) for key, vector in rows}
+
+    def of_dated(self, keys: Collection[str]) -> dict[str, Vector]:
+        """Map the `dated_key`s in `keys` to the vectors of their texts, where these are stored."""
+        found = self.of(map(text_of, keys))
+        return {key: found[text_of(key)] for key in keys if text_of(key) in found}
 
     def fill(self, matrix: Vectors, keys: Sequence[str]) -> list[int]:
         """Read the vectors of these text keys into the first rows of `matrix`, in this order.
