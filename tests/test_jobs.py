@@ -105,7 +105,7 @@ def test_chromas_setting_is_restored_by_the_first_run_that_can(
     """The first run has written every row, so the others have only the setting to restore."""
     settings: dict[str, Any] = {"data_dir": str(tmp_path / "data"), "llm_provider": "offline"}
     asyncio.run(import_memories(notes, **settings))
-    path = "memory.interchange.chroma.ChromaRows.set_sync_threshold"
+    path = "memory.interchange.vector_stores.ChromaRows.set_sync_threshold"
     setting = resolve_name(path)
 
     def restores_nothing(rows: Any, writes: int) -> None:

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from memory import ChatMemory, Memories, Memory, Scope, open_chat_memory
+from memory.deduplicator import unread_snapshot
 from memory.errors import MemoryPipelineError
-from memory.store import NOBODY, matching, unread_snapshot
+from memory.store import NOBODY, matching
 from tests.doubles import START
 
 
@@ -98,6 +99,7 @@ MATCHES = [
     ("the number 415 555 0123", {"Call +1-415-555-0123.", "Call (415) 555-0123."}),
     ("the number 415 555 012", set()),
     ("Wing A", {"Wing A is closed."}),
+    ("Rose", {"Rose likes tea."}),
     ("red car", set()),
     ("red kite", {"The red kite is torn."}),
     ("石井のプロフィール", {"石井は神戸に住んでいる。"}),
@@ -112,6 +114,7 @@ MATCHES = [
 def test_a_description_names_no_more_than_it_says(description: str, named: set[str]) -> None:
     texts = {text for _, several in MATCHES for text in several}
     texts |= {
+        "A rose is red.",
         "Anabel works at Orbis.",
         "The red lamp is new.",
         "Wing B is closed.",

@@ -35,7 +35,7 @@ from memory.models import (
     Rereading,
     Verdict,
 )
-from memory.providers import Asking, Budget, CallBudget, GuardedModel, OfflineModel
+from memory.providers import Asking, CallBudget, GuardedModel, OfflineModel
 from memory.store import MemoryStore
 from tests import commands
 from tests.conftest import MakeMemory
@@ -117,7 +117,7 @@ def test_the_examples_model_passes_its_trial_and_reads_merged_texts(
             (make_memory("Mia has a cat."), make_memory("Mia's cat is Pip.")), "Mia has Pip."
         )
     )
-    asking = Asking(CallBudget(9), Budget(30.0))
+    asking = Asking(CallBudget(9), 30.0)
     reader = Judging(store, model, MemoryConfig().rules)
     [settled] = asyncio.run(reader.settle([part], asking))
     assert (model.page_size, settled.verified, asking.usage.calls) == (48, "by a second reading", 2)

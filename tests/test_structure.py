@@ -27,7 +27,7 @@ RANKS = [
 ]  # fmt: skip
 """The rooms bottom up, as ARCHITECTURE.md lists them: each may import those before it."""
 SHELLS = {
-    "agent.server", "adapters.opening", "adapters.langgraph", "adapters.adk", "adapters.strands",
+    "agent.server", "adapters.langgraph", "adapters.adk", "adapters.strands",
     "adapters.agent_framework", "adapters.autogen",
 }  # fmt: skip
 """Files that only their own library can load, so that no face has their names."""
@@ -43,11 +43,11 @@ HOME_OF = {
     "wordllama": {"providers.embeddings"},
     "google": {"providers.gemini", "adapters.adk"},
     "mcp": {"agent.server"},
-    "langgraph": {"adapters.langgraph", "interchange.langgraph"},
+    "langgraph": {"adapters.langgraph", "interchange.tables"},
     "strands": {"adapters.strands"},
     "agent_framework": {"adapters.agent_framework"},
     "autogen_core": {"adapters.autogen"},
-    "qdrant_client": {"interchange.qdrant"},
+    "qdrant_client": {"interchange.vector_stores"},
     "sqlite3": {"ledger.database", "interchange.databases"},
     "psycopg": {"interchange.databases"},
     "openai": {"providers.openai"},
@@ -72,7 +72,7 @@ def room_of(name: str) -> str:
 
 
 SOURCES = [*sorted((ROOT / "memory").rglob("*.py")), ROOT / "orchestrator.py"]
-MODULES = [path for path in SOURCES if path.stem != "__init__"]
+MODULES = [path for path in SOURCES if path.stem != "__init__" or path.parent.name == "adapters"]
 FOLDERS = {path.parent.name for path in (ROOT / "memory").glob("*/__init__.py")}
 READERS = [
     *MODULES,

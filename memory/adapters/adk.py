@@ -27,7 +27,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from memory import ChatMemory, Config, assembly, load_config
-from memory.adapters.opening import LazyMemory, conversation_of
+from memory.adapters import LazyMemory, conversation_of
 from memory.errors import InputError, MemoryNotFound
 from memory.models import Embedder, LanguageModel, Turn
 from memory.runtime import in_thread

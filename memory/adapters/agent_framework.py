@@ -11,7 +11,7 @@ from typing import Any
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
 
 from memory import Config
-from memory.adapters.opening import LazyMemory, as_context, conversation_of
+from memory.adapters import LazyMemory, as_context, conversation_of
 from memory.models import Embedder, LanguageModel, Turn
 from memory.text import clean
 

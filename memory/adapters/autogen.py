@@ -17,7 +17,7 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import SystemMessage, UserMessage
 
 from memory import Config
-from memory.adapters.opening import LazyMemory, as_context
+from memory.adapters import LazyMemory, as_context
 from memory.errors import InputError
 from memory.models import Embedder, LanguageModel
 

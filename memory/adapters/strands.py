@@ -16,7 +16,7 @@ from strands.memory.types import (
 from strands.types.content import Message
 
 from memory import Config
-from memory.adapters.opening import LazyMemory, conversation_of
+from memory.adapters import LazyMemory, conversation_of
 from memory.models import Embedder, LanguageModel, Turn
 from memory.text import clean
 

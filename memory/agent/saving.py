@@ -150,7 +150,7 @@ def save(store: MemoryStore, memory: Memory, by: SaveRules, old: Memory | None =
             return decision
         return replace(decision, condition=condition)
 
-    [found] = store.write(store.prepare([memory], saving.nearby), saving.nearby, decide)
+    [found] = store.write(store.prepare([memory], saving.nearby), decide)
     if isinstance(found, SearchResult):
         return Saved(None, existing=found)
     if not isinstance(found, Outcome):

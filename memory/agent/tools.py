@@ -1,4 +1,6 @@
-"""The agent's tools: each tool is a method that returns a text and structured data.
+"""The agent's tools: each is a method that returns a text and structured data.
+
+Some texts end with a question or a hint to the agent, one of the constants `_SCAFFOLD_...`.
 
 The tools read and change the memory store. If there is a workspace folder with Markdown copies of
 the memories, the tools also keep these copies up to date.
@@ -7,24 +9,64 @@ the memories, the tools also keep these copies up to date.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, time
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from memory.agent import scaffolds, schemas
-from memory.agent.consolidation import ConsolidationEngine
-from memory.agent.memory_store import AgentMemory
-from memory.agent.workspace_sync import WorkspaceMemorySync
+from memory import Config, MemoryStore
+from memory.agent import schemas
+from memory.agent.memory_store import AgentMemory, ConsolidationEngine, OnSaved, Propose
+from memory.agent.workspace_sync import WorkspaceMemorySync, build_workspace
+from memory.assembly import differing, still_stated
 from memory.errors import InputError, MemoryNotFound
 from memory.models import Episode, Memory, Problem, SearchResult, first_problem
 from memory.runtime import in_thread, in_thread_if_long
-from memory.text import counted
+from memory.text import counted, one_line, shortened
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_SCAFFOLD_SAVED = "Do any of these connections surprise you? Is there a pattern forming?"
+_SCAFFOLD_DUPLICATE = (
+    "Is there truly something new here, or is this a repetition?\n"
+    "If your understanding has deepened, try expressing what changed specifically."
+)
+_SCAFFOLD_INTROSPECT = (
+    "Reflect on these in your own words. How do you feel right now?\n"
+    "If this is a genuinely new insight, save with remember (category: introspection).\n"
+    "If memory feels fragmented, run consolidate."
+)
+_SCAFFOLD_FORGOT = (
+    "This memory is gone. Was there anything worth preserving in a new form?\n"
+    "If this was part of a merge, save the consolidated version with remember."
+)
+_SCAFFOLD_NOT_FOUND = "Double-check the ID. Use recall to search for the memory you're looking for."
+_INDEX_PENDING = (
+    "Index pending: it is gone from the record; what is left of it in an index or a log is "
+    "cleared by the process that has them open."
+)
+_MERGE_ADVICE = (
+    "Review each pair with recall. If one is redundant, use forget to remove it.\n"
+    "If both have value, consider which perspective to keep."
+)
+_PROPOSAL_ADVICE = (
+    "Take one with merge_memories: merged_content is the text, once for each memory that goes. "
+    "What you leave stays as it is."
+)
+_WHOLE = 2_000
+_QUOTE = 120
+_RELATED_QUOTE = 70
+_RELATED = 3
+_AGES = (
+    (365 * 86_400, "y"),
+    (30 * 86_400, "mo"),
+    (7 * 86_400, "w"),
+    (86_400, "d"),
+    (3_600, "h"),
+    (60, "m"),
+)
 _RECENT = 5
 _OPEN = 5
 
@@ -80,7 +122,7 @@ class AgentTools:
             ) from exc
 
     def _answer(self, text: str, scaffold: str, data: BaseModel) -> ToolAnswer:
-        return ToolAnswer(text if self._quiet else scaffolds.compose_response(text, scaffold), data)
+        return ToolAnswer(text if self._quiet else compose_response(text, scaffold), data)
 
     # --- surface ---
 
@@ -104,32 +146,32 @@ class AgentTools:
         warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
         text, related = await _rendered(
             [hit.memory for hit in linked],
-            lambda: (scaffolds.saved(memory, linked, self._store.now()), _views(linked)),
+            lambda: (_saved_text(memory, linked, self._store.now()), _views(linked)),
         )
         lines = [text]
         data = schemas.Remembered(saved=True, id=memory.id, links=links, related=related)
         if existing is not None:
             old = existing.memory
             data.replaced = old.id
-            lines.append(scaffolds.replaced(old))
+            lines.append(_replaced_text(old))
             warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
         elif request.replaces is not None:
             kept = await self._store.get_by_id(request.replaces)
-            lines += [] if kept is None else [scaffolds.not_replaced(kept, request.content)]
+            lines += [] if kept is None else [_not_replaced_text(kept, request.content)]
         elif linked and linked[0].similarity >= self._near:
             near = linked[0].memory
             data.differs_from, data.differs = near.id, await _differs(near.content, memory.content)
             if data.differs:
-                lines.append(scaffolds.differs_from(near.id, data.differs, memory.id))
+                lines.append(_differs_from_text(near.id, data.differs, memory.id))
         data.warnings = warnings
-        return self._answer("\n".join([*lines, *warnings]), scaffolds.SCAFFOLD_SAVED, data)
+        return self._answer("\n".join([*lines, *warnings]), _SCAFFOLD_SAVED, data)
 
     async def _not_saved(self, existing: SearchResult, content: str) -> ToolAnswer:
         differs = await _differs(existing.memory.content, content)
         [view] = await _rendered([existing.memory], lambda: _views([existing]))
         return self._answer(
-            scaffolds.not_saved(existing, differs, self._store.now()),
-            scaffolds.SCAFFOLD_DUPLICATE,
+            _not_saved_text(existing, differs, self._store.now()),
+            _SCAFFOLD_DUPLICATE,
             schemas.Remembered(saved=False, duplicate_of=view, differs=differs),
         )
 
@@ -147,7 +189,7 @@ class AgentTools:
         )
         text, memories = await _rendered(
             [hit.memory for hit in found],
-            lambda: (scaffolds.recalled(found, self._store.now()), _views(found)),
+            lambda: (_recalled_text(found, self._store.now()), _views(found)),
         )
         return ToolAnswer(text, schemas.MemoryList(memories=memories))
 
@@ -157,36 +199,36 @@ class AgentTools:
         text, views = await _rendered(
             recent,
             lambda: (
-                scaffolds.introspected(recent, still_open, self._store.now()),
+                _introspected_text(recent, still_open, self._store.now()),
                 list(map(schemas.MemoryView.of, recent)),
             ),
         )
         data = schemas.Introspected(recent=views, still_open=still_open)
-        return self._answer(text, scaffolds.SCAFFOLD_INTROSPECT, data)
+        return self._answer(text, _SCAFFOLD_INTROSPECT, data)
 
     # --- backend ---
 
     async def consolidate(self, _request: schemas.Arguments) -> ToolAnswer:
         stats = await self._engine.run(self._store)
         data = schemas.Consolidated.model_validate(stats.to_dict())
-        return ToolAnswer(scaffolds.consolidated(data), data)
+        return ToolAnswer(_consolidated_text(data), data)
 
     async def forget(self, request: schemas.Forget) -> ToolAnswer:
         forgotten = await self._store.forget(request.memory_id, lineage=request.lineage)
         if forgotten is None:
             text = f"Memory not found: {request.memory_id}"
-            return self._answer(text, scaffolds.SCAFFOLD_NOT_FOUND, schemas.Forgot(found=False))
+            return self._answer(text, _SCAFFOLD_NOT_FOUND, schemas.Forgot(found=False))
         said: list[str] = []
         problems = await self._in_workspace(
             lambda workspace: said.extend(workspace.erase(forgotten))
         )
         warnings = [*(f"The workspace: {what}." for what in said), *problems]
-        lines = [scaffolds.forgotten(forgotten.memory, forgotten.remaining, self._store.now())]
+        lines = [_forgotten_text(forgotten.memory, forgotten.remaining, self._store.now())]
         lines += [
             f"It had superseded (id: {one.id}), which stays retired until you forget that id."
             for one in forgotten.superseded
         ]
-        lines += [] if forgotten.erased else [scaffolds.INDEX_PENDING]
+        lines += [] if forgotten.erased else [_INDEX_PENDING]
         memory = forgotten.memory
         view = await _rendered([memory], lambda: schemas.MemoryView.of(memory))
         data = schemas.Forgot(
@@ -197,7 +239,7 @@ class AgentTools:
             superseded=[one.id for one in forgotten.superseded],
             warnings=warnings,
         )
-        return self._answer("\n".join([*lines, *warnings]), scaffolds.SCAFFOLD_FORGOT, data)
+        return self._answer("\n".join([*lines, *warnings]), _SCAFFOLD_FORGOT, data)
 
     async def link_memories(self, request: schemas.LinkMemories) -> ToolAnswer:
         asked = request.source_id, request.target_id
@@ -226,7 +268,7 @@ class AgentTools:
                 f"Episode not found: {request.episode_id}",
                 schemas.EpisodeAnswer(found=False, id=request.episode_id),
             )
-        return ToolAnswer(scaffolds.episode_shown(*found), _episode_answer(*found))
+        return ToolAnswer(_episode_text(*found), _episode_answer(*found))
 
     async def merge_memories(self, request: schemas.MergeMemories) -> ToolAnswer:
         kept = await self._store.merge(request.keep_id, request.remove_id, request.merged_content)
@@ -238,7 +280,7 @@ class AgentTools:
         warnings = await self._write(kept, follow)
         view = await _rendered([kept], lambda: schemas.MemoryView.of(kept))
         return ToolAnswer(
-            "\n".join([scaffolds.merged(kept, request.remove_id), *warnings]),
+            "\n".join([_merged_text(kept, request.remove_id), *warnings]),
             schemas.Merged(kept=view, removed_id=request.remove_id, warnings=warnings),
         )
 
@@ -272,20 +314,20 @@ class AgentTools:
         return []
 
 
-# --- small parts --------------------------------------------------------------------------------
+# --- small parts ----------------------------------------------------------------------------------
 
 
-async def _rendered(memories: Iterable[Memory], render: Callable[[], T]) -> T:
+async def _rendered(memories: Sequence[Memory], render: Callable[[], T]) -> T:
     """Render what an answer shows of memories, in a thread if finding their dates takes long."""
     return await in_thread_if_long([memory.content for memory in memories], render)
 
 
-def _views(hits: Iterable[SearchResult]) -> list[schemas.MemoryView]:
+def _views(hits: Sequence[SearchResult]) -> list[schemas.MemoryView]:
     return [schemas.MemoryView.of(hit.memory, hit) for hit in hits]
 
 
 async def _differs(old: str, new: str) -> str:
-    return await in_thread_if_long((old, new), scaffolds.difference, old, new)
+    return await in_thread_if_long((old, new), difference, old, new)
 
 
 def _episode_answer(episode: Episode, gone: int = 0) -> schemas.EpisodeAnswer:
@@ -330,3 +372,219 @@ def _explained(problem: Problem, arguments: type[schemas.Arguments]) -> str:
     if problem.kind == "literal_error":
         return f"{problem.field} must be one of {problem.expected}".replace("'", "")
     return str(problem)
+
+
+# --- the texts ------------------------------------------------------------------------------------
+
+
+def compose_response(data: str, scaffold: str) -> str:
+    return f"{data}\n\n---\n{scaffold}"
+
+
+def relative_time(moment: datetime, now: datetime) -> str:
+    """Return how long ago a moment was: `just now`, `5m ago`, `2h ago`, `3d ago`, `1y ago`."""
+    seconds = (now - moment).total_seconds()
+    for length, unit in _AGES:
+        if seconds >= length:
+            return f"{int(seconds // length)}{unit} ago"
+    return "just now"
+
+
+def _dated(memory: Memory, most: int) -> str:
+    """Return a memory's text, cut after about `most` characters, and dated if it has time words."""
+    text = memory.dated if memory.periods else memory.content
+    return shortened(text, most + len(text) - len(memory.content))
+
+
+def _shown_similarity(distance: float) -> float:
+    return max(0.0, min(1.0, 1.0 - distance))
+
+
+# --- remember -----------------------------------------------------------------------------------
+
+
+def _saved_text(memory: Memory, related: Sequence[SearchResult], now: datetime) -> str:
+    lines = [f"Saved (id: {memory.id}). Linked to {len(related)} existing memories."]
+    lines += ["Most related:"] if related else []
+    lines += [
+        f"- [{relative_time(hit.memory.timestamp, now)}] "
+        f"{_dated(hit.memory, _RELATED_QUOTE)} "
+        f"(similarity: {_shown_similarity(hit.distance):.2f})"
+        for hit in related[:_RELATED]
+    ]
+    return "\n".join(lines)
+
+
+def _replaced_text(old: Memory) -> str:
+    return (
+        f"Replaces (id: {old.id}): {shortened(old.content, _QUOTE)}\n"
+        f"The old wording is retired; `memory-dedup undo {old.id}` brings it back."
+    )
+
+
+def _not_replaced_text(old: Memory, content: str) -> str:
+    kept = "; ".join(f'"{part}"' for part in still_stated(content, old.content))
+    return (
+        f"Both are kept: the new text says nothing about a part of {old.id}: "
+        f"{shortened(kept, _QUOTE)}. To retire that one all the same, use "
+        "remember(..., replaces=..., force=true), or merge_memories with one text for both."
+    )
+
+
+def _differs_from_text(old_id: str, differs: str, new_id: str) -> str:
+    return (
+        f"Differs from [{old_id}]: {differs}. To correct that one, use "
+        f'merge_memories(keep_id="{new_id}", remove_id="{old_id}").'
+    )
+
+
+def _not_saved_text(duplicate_of: SearchResult, differs: str, now: datetime) -> str:
+    existing = duplicate_of.memory
+    lines = [
+        "Not saved — very similar memory already exists.",
+        f"Existing (id: {existing.id}, {relative_time(existing.timestamp, now)}): "
+        f"{shortened(existing.content, _QUOTE)}",
+        f"Similarity: {_shown_similarity(duplicate_of.distance):.2f}",
+        "If this is a meaningful update, use recall to review the existing memory "
+        "and consider whether the new perspective adds value.",
+    ]
+    lines += [f"Differs: {differs}"] if differs else []
+    lines.append(f'To correct the existing memory, use remember(..., replaces="{existing.id}").')
+    return "\n".join(lines)
+
+
+def difference(old: str, new: str) -> str:
+    """Return the parts in which two texts differ, such as `192.168.7.1 -> 192.168.9.1`.
+
+    Return "" if the two texts state the same.
+    """
+    changes = []
+    for sides in differing(old, new):
+        before, after = (shortened(side, _QUOTE) for side in sides)
+        both = f"{before} -> {after}"
+        alone = f"adds {after}" if after else f"leaves out {before}"
+        changes.append(both if before and after else alone)
+    return "; ".join(changes)
+
+
+# --- recall and introspect ------------------------------------------------------------------------
+
+
+def _recalled_text(results: Sequence[SearchResult], now: datetime) -> str:
+    lines = (
+        f"- [{relative_time(hit.memory.timestamp, now)}] {shortened(hit.dated, _WHOLE)}\n"
+        f"  emotion: {hit.memory.emotion} | importance: {hit.memory.importance} | "
+        f"similarity: {_shown_similarity(hit.distance):.2f} | id: {hit.memory.id}"
+        + (" | private" if hit.memory.is_private else "")
+        + (f"\n  also: {', '.join(one.id for one in hit.also)}" if hit.also else "")
+        + (f"\n  may be outdated by: {hit.newer}" if hit.newer else "")
+        for hit in results
+    )
+    return "\n".join(lines) or "No memories found."
+
+
+def _introspected_text(recent: Sequence[Memory], still_open: Sequence[str], now: datetime) -> str:
+    lines = ["Recent memories:"] if recent else ["No memories yet."]
+    lines += [
+        f"- [{relative_time(memory.timestamp, now)}] {_dated(memory, _QUOTE)} "
+        f"(emotion: {memory.emotion}, id: {memory.id})"
+        for memory in recent
+    ]
+    lines += ["", "Still open:"] if still_open else ["", "Still open: nothing."]
+    return "\n".join([*lines, *(f"- {question}" for question in still_open)])
+
+
+# --- the backend ----------------------------------------------------------------------------------
+
+
+def _consolidated_text(stats: schemas.Consolidated) -> str:
+    lines = [
+        f"Consolidation complete. Replayed {stats.replay_events} events, "
+        f"updated {stats.coactivation_updates} co-activations, "
+        f"created {stats.link_updates} links, refreshed {stats.refreshed_memories} memories."
+    ]
+    if stats.proposals:
+        lines.append(f"\nA model proposes {len(stats.proposals)} merge(s):")
+        for one in stats.proposals:
+            lines += [f"- {name}: {one_line(content)}" for name, content in one.members.items()]
+            lines += [f"  Text: {one_line(one.text)}", f"  Reason: {one_line(one.reason)}"]
+        lines.append(_PROPOSAL_ADVICE)
+    if stats.unread:
+        lines.append(f"\nNot all was read: {one_line(stats.unread)}")
+    if not stats.merge_candidates:
+        return "\n".join(lines)
+    lines.append(f"\nFound {len(stats.merge_candidates)} near-duplicate pair(s):")
+    for pair in stats.merge_candidates:
+        lines += [
+            f"- {pair.memory_a_id} <-> {pair.memory_b_id} "
+            f"(similarity: {_shown_similarity(pair.distance):.2f})",
+            f"  A: {one_line(pair.snippet_a)}",
+            f"  B: {one_line(pair.snippet_b)}",
+        ]
+    return "\n".join([*lines, f"\n{_MERGE_ADVICE}"])
+
+
+def _forgotten_text(memory: Memory, remaining: Sequence[Memory], now: datetime) -> str:
+    lines = [
+        f"Forgot (id: {memory.id}, {relative_time(memory.timestamp, now)}): "
+        f"{shortened(memory.content, _QUOTE)}",
+        f"Emotion: {memory.emotion} | Importance: {memory.importance}",
+    ]
+    lines += [
+        f"Still remembered (id: {one.id}): {shortened(one.content, _QUOTE)}" for one in remaining
+    ]
+    return "\n".join(lines)
+
+
+def _merged_text(kept: Memory, removed_id: str) -> str:
+    return (
+        f"Merged {removed_id} into {kept.id}: {shortened(kept.content, _QUOTE)}\n"
+        f"Linked to {counted(len(kept.linked_ids), 'memory')}. "
+        f"{removed_id} is retired; `memory-dedup undo {removed_id}` takes it back."
+    )
+
+
+def _episode_text(episode: Episode, gone: int) -> str:
+    lines = [
+        f"Episode: {episode.id}",
+        f"Summary: {one_line(episode.summary)}",
+        f"Memories: {', '.join(episode.memory_ids) or 'none'}",
+        f"Period: {episode.start_time:%Y-%m-%d %H:%M} to {episode.end_time:%Y-%m-%d %H:%M} UTC",
+        f"Importance: {episode.importance}",
+    ]
+    lines += [f"Note: {gone} memory(ies) no longer exist."] if gone else []
+    return "\n".join(lines)
+
+
+# --- building them --------------------------------------------------------------------------------
+
+
+def build_tools(
+    store: MemoryStore,
+    config: Config,
+    observers: Sequence[OnSaved] = (),
+    *,
+    propose: Propose | None = None,
+) -> AgentTools:
+    """Build the tools with which an agent uses its memories.
+
+    `observers`: functions that are called with each memory that the agent saves. `propose`: a
+    `Proposer`, so that `consolidate` shows the merges that a model proposes.
+
+    Raises: InputError if `agent.user` is set, but `memory.dedup_scope` does not contain `user`.
+    """
+    settings = config.agent
+    if settings.user is not None:
+        config.memory.check_users_apart("leave agent.user out")
+    return AgentTools(
+        AgentMemory(
+            store,
+            user=settings.user,
+            observers=observers,
+            rules=config.memory.rules,
+        ),
+        ConsolidationEngine(propose),
+        build_workspace(config),
+        near=config.memory.rules.lower,
+        quiet=settings.quiet_scaffolds,
+    )

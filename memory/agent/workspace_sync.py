@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 
 import filelock
 
-from memory import MemoryStore
+from memory import Config, MemoryStore
 from memory.assembly import DecisionRecord, Forgotten, ForgottenUser, Ledger
 from memory.errors import InputError
 from memory.models import Memory
@@ -43,6 +43,7 @@ _MARKUP = re.compile(r"(?<!\\)(\\*+)(<(?=[a-zA-Z/!?])|\](?=[(\[:]))")
 Backslashes right before either character belong to the match.
 """
 _PATIENCE_S = 10.0
+_WORKSPACE = "workspace"
 _MOST_BYTES = 64_000_000
 _REMEDY = "make it a folder that can be written, or change agent.workspace_dir"
 
@@ -238,6 +239,33 @@ class WorkspaceMemorySync:
                 yield
         except filelock.Timeout as exc:
             raise OSError(None, "another process is writing it") from exc
+
+
+def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMemorySync | None:
+    """Return the object that keeps Markdown copies of memories; None if no folder is known.
+
+    If no folder is configured, use the folder that `keep_workspace` recorded in `ledger`.
+    """
+    folder = config.agent.workspace_dir
+    if folder is None and ledger is not None:
+        with ledger.reading() as reader:
+            folder = reader.meta(_WORKSPACE)
+    return None if folder is None else WorkspaceMemorySync(Path(folder))
+
+
+def keep_workspace(config: Config, ledger: Ledger) -> None:
+    """Record the configured folder of Markdown copies in the ledger, so that all commands find it.
+
+    Also erase leftover copies of forgotten memories from the folder. Copies are left over if a
+    process was killed after it erased memories from the store.
+    """
+    if config.agent.workspace_dir is not None:
+        with ledger.writing() as writer:
+            writer.set_meta(_WORKSPACE, config.agent.workspace_dir)
+    workspace = build_workspace(config, ledger)
+    if workspace is not None:
+        with contextlib.suppress(OSError):  # the next write to the folder reports the error
+            workspace.erase_ids(workspace.forgotten(ledger))
 
 
 def forget_everywhere(

@@ -43,7 +43,7 @@ class Memories:
         ...     [found.content for found in memories.recall("Which pet?", user="Mia")]
         'add'
         'replace'
-        ['mia has a cat']
+        ['Mia has a cat.']
 
     Raises: ConfigError; LedgerError; EmbedderMismatch if another embedder made the file's vectors.
     """

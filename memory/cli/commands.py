@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from memory.cli.cleaning import apply, audit, clean, retry, review_groups
-from memory.cli.keeping import backup, calibrate, doctor, reembed, restore, try_model, upgrade
 from memory.cli.memories import (
     conflicts,
     export,
@@ -22,8 +21,17 @@ from memory.cli.memories import (
     stats,
     undo,
 )
+from memory.cli.operating import (
+    backup,
+    calibrate,
+    doctor,
+    reembed,
+    restore,
+    serve,
+    try_model,
+    upgrade,
+)
 from memory.cli.other_stores import import_, write_back
-from memory.cli.serving import serve
 from memory.cli.shell import (
     ConfigFile,
     Debug,

@@ -18,6 +18,7 @@ from functools import cached_property
 from memory.coverage.parse import Parse, Word, parse
 from memory.models import Memory
 from memory.text import (
+    BE,
     CAUSAL_NOUNS,
     CONDITIONS,
     DOUBTS,
@@ -37,6 +38,7 @@ from memory.text import (
     UNITS,
     WEEKDAYS,
     Kind,
+    Token,
     compatible,
     guarded,
     identity,
@@ -358,13 +360,14 @@ _BINDING = (
 def _phrase_moved(parsed: Parse, first: Sequence[Word], second: Sequence[Word]) -> bool:
     """Return whether one phrase only moved from one end of a plain sentence to the other.
 
-    It may belong to another word there if the text denies, reports or has a second clause.
+    It may belong to another word there if the text denies, reports or has a second clause. The
+    two sides of "is" may change places if one has an owner: "Mia's favourite is tea".
     """
     keys = {token.key for token in parsed.tokens if token.surface != "May"}
     if parsed.negations or not keys.isdisjoint(_BINDING):
         return False
     ours, theirs = (
-        [(word.stated, "" if word.role in _LOOSE else word.role) for word in words]
+        [(w.stated, "" if w.role in _LOOSE and _is_time(w.key) else w.role) for w in words]
         for words in (first, second)
     )
     cut = next((n for n in range(1, len(ours)) if ours[n:] + ours[:n] == theirs), 0)
@@ -372,7 +375,16 @@ def _phrase_moved(parsed: Parse, first: Sequence[Word], second: Sequence[Word]) 
     return any(
         _is_phrase(phrase) and not rest[0].role and rest[0].clause == rest[-1].clause
         for phrase, rest in zip(ends, reversed(ends), strict=True)
-    )
+    ) or (cut > 0 and not parsed.turning and _equates(parsed.tokens, ends))
+
+
+def _equates(tokens: Sequence[Token], sides: Sequence[Sequence[Word]]) -> bool:
+    """Return whether a sentence only says that its two sides are one: "Mia's pet is Bo"."""
+    verbs = [token for token in tokens if token.kind in STATED or token.key in BE]
+    between = [token.surface for token in verbs[len(sides[0]) : -len(sides[1])]]
+    words = [word for side in sides for word in side]
+    owned = any(word.key == "have" and word.surface in ("'s", "’s") for word in words)
+    return owned and between == ["is"] and not any(word.role for word in words)
 
 
 def _is_phrase(words: Sequence[Word]) -> bool:

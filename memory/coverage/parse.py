@@ -6,6 +6,7 @@ active voice, the owner and the quality before what they belong to.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
@@ -80,13 +81,17 @@ class Parse(NamedTuple):
     """
 
 
+_TITLE = re.compile(r"(?<!he )(?<!\ba )\b(?:(Prof)(?:\.|essor)|D(?:r\.|o[ck]tor)) (?=[A-ZÀ-Þ])")
+"""Finds "Dr." and "Doctor" before a name, which are one word."""
+
+
 @lru_cache(maxsize=16_384)
 def parse(text: str, language: str = "") -> Parse:
     """Return what a text states; Japanese is cut at each change of script.
 
     `language`: as in `Parse`; by default it is recognised.
     """
-    found = tokens(text)
+    found = tokens(_TITLE.sub(lambda title: f"{title[1] or 'Dr'} ", text))
     kinds = {token.kind for token in found}
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
         found = with_numbers_joined(found)

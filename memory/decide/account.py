@@ -1,17 +1,17 @@
-"""The account of a batch run: what it has decided, and what it leaves for the next run."""
+"""The account of a batch run: what it has decided, what it leaves, and how far it is."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from typing import Literal, NamedTuple
 
 from memory.decide.likeness import AlikeGroup
-from memory.decide.pages import PagePlan
-from memory.decide.planning import RoundPlan
+from memory.decide.planning import PagePlan, RoundPlan
 from memory.decide.policy import GroupPlan, differences
 from memory.ledger import ScopedText, TextPair
 from memory.models import (
@@ -20,6 +20,10 @@ from memory.models import (
     GroupReport,
     MemberReport,
     Memory,
+    Price,
+    Progress,
+    RunEvent,
+    RunStage,
     Scope,
     Usage,
 )
@@ -27,6 +31,7 @@ from memory.text import clean, identity
 
 MOST_READINGS = 2
 Order = Literal["certain", "size", "time"]
+OnEvent = Callable[[RunEvent], None]
 
 
 @dataclass
@@ -45,16 +50,23 @@ class Account:
     scope. A reading that leaves a page unread counts as `MOST_READINGS` readings. So this run does
     not read the scope again, and the next run does. `unread_ids`: the ids of all memories on the
     pages of these incomplete readings. `shown`: all texts on the pages of the complete readings.
+
+    `event`: the steps, answers and costs so far. After each change, `on_event` is called with it.
+    `on_progress` is called with the number of finished steps of the present stage and the number of
+    all its steps.
     """
 
     run: str
     first: RoundPlan
     started: float
     only_ids: set[str] | None = None
+    on_event: OnEvent | None = None
+    on_progress: Progress | None = None
+    price: Price | None = None
+    event: RunEvent = field(default_factory=partial(RunEvent, stage="rules", done=0, total=0))
     rounds: int = 0
     merged: int = 0
     pending: int = 0
-    usage: Usage = field(default_factory=Usage)
     failure: str = ""
     decided: list[GroupReport] = field(default_factory=list)
     failed: set[frozenset[str]] = field(default_factory=set)
@@ -70,6 +82,40 @@ class Account:
 
     def __post_init__(self) -> None:
         self.latest = self.first
+        self._began_s = time.monotonic()
+
+    # --- how far it is ---
+
+    def begin(self, stage: RunStage, total: int) -> None:
+        self._began_s = time.monotonic()
+        self._tell(stage=stage, done=0, total=total, left_s=None)
+
+    def step(self, steps: int = 1) -> None:
+        done, total = self.event.done + steps, self.event.total
+        left_s = (time.monotonic() - self._began_s) / done * max(0, total - done)
+        self._tell(done=done, left_s=round(left_s, 1))
+        if self.on_progress is not None:
+            self.on_progress(done, total)
+
+    def spend(self, usage: Usage) -> None:
+        spent = self.event.usage + usage
+        self._tell(usage=spent, money=None if self.price is None else self.price.of(spent))
+
+    def answered(self, *, groups: int = 0, readings: int = 0, retries: int = 0) -> None:
+        """Count the groups that the model named, its second readings, and its second answers."""
+        event = self.event
+        self._tell(
+            groups=event.groups + groups,
+            readings=event.readings + readings,
+            retries=event.retries + retries,
+        )
+
+    def _tell(self, **changes: object) -> None:
+        self.event = self.event.model_copy(update=changes)
+        if self.on_event is not None:
+            self.on_event(self.event)
+
+    # --- what is left, and what was done ---
 
     def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
         """Return the groups of a round that this run still has to settle.
@@ -120,9 +166,6 @@ class Account:
             self.unread_ids.update(one.id for _, one in members)
         else:
             self.shown.update((scope, one.dated_key) for scope, one in members)
-
-    def left_any_of(self, members: Collection[str]) -> bool:
-        return any(not group.isdisjoint(members) for group in (self.unread_ids, *self.left))
 
     def conflict(self, group: GroupPlan) -> None:
         """Record that a decision was not written, because a member had changed.
@@ -177,6 +220,7 @@ class Account:
 
     def report(self, after: int, model: str) -> DeduplicationReport:
         fates = Counter(member.fate for one in self.decided for member in one.members)
+        usage = self.event.usage
         return DeduplicationReport(
             dry_run=False,
             run=self.run,
@@ -197,8 +241,11 @@ class Account:
             pages=self.pages,
             pages_left=self.pages_left,
             undecided=self.latest.snapshot.waiting,
-            failure=self.failure if 0 < self.usage.calls == self.usage.failed else "",
-            usage=self.usage,
+            readings=self.event.readings,
+            retries=self.event.retries,
+            failure=self.failure if 0 < usage.calls == usage.failed else "",
+            usage=usage,
+            money=None if self.price is None else self.price.of(usage),
             questions=len(self.first.questions),
             estimated_model_calls=0,
             model=model,

@@ -13,6 +13,7 @@ from memory.decide import (
     Account,
     AskedAgain,
     GroupPlan,
+    OnEvent,
     Order,
     PagePlan,
     Planner,
@@ -21,12 +22,12 @@ from memory.decide import (
     first_groups,
     without_fallback,
 )
-from memory.deduplicator.judging import Judging
+from memory.deduplicator.judging import TRIAL, Judging
 from memory.deduplicator.page_reading import KeptApart, ScopeReading
-from memory.deduplicator.run_progress import OnEvent, RunProgress
-from memory.deduplicator.trial import TRIAL
-from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair
+from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair, take_snapshot
 from memory.models import (
+    MOST_ON_PAGE,
+    NEIGHBOURS,
     OFFLINE,
     Condition,
     Decision,
@@ -34,11 +35,12 @@ from memory.models import (
     Memory,
     Price,
     Progress,
+    Query,
     Scope,
     Succession,
     Usage,
 )
-from memory.providers import Asking, Budget, CallBudget, estimated
+from memory.providers import Asking, CallBudget, estimated
 from memory.runtime import in_thread, in_thread_if_long, side_by_side, telemetry
 from memory.store import (
     Asker,
@@ -46,9 +48,10 @@ from memory.store import (
     MemoryStore,
     RetryPolicy,
     close_pending,
+    kept_apart,
     reopen_pending,
-    unread_snapshot,
 )
+from memory.text import text_of
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +114,6 @@ class Batch:
         # memories are kept as they are instead.
         self._held: list[tuple[GroupPlan, Decision]] = []
         self._planner = Planner(store.scope_of, settings.plan)
-        self._told = RunProgress()
         # keys of unread texts left for a batch over the whole store; None before the first plan
         self._later: frozenset[str] | None = None
 
@@ -119,14 +121,14 @@ class Batch:
         started = time.monotonic()
         settings = replace(self._settings.plan, just_below=_JUST_BELOW)
         self._planner = Planner(self._store.scope_of, settings)
-        account = Account(run="", first=await self._plan(), started=started)
+        account = Account("", await self._plan(), started, price=self._settings.price)
         shown = first_groups(account.first.groups, groups, order, user)
         return Audit(account.first, await in_thread(self._planned, account, shown))
 
     def _planned(self, account: Account, shown: Sequence[GroupPlan]) -> DeduplicationReport:
         report = account.planned(self._asker.model, shown)
         if self._asker.model == OFFLINE:
-            return report.model_copy(update={"money": self._money(Usage())})
+            return report
         plan, at_once = account.first, self._settings.concurrency
         batches = [
             [page.question for page in pages[n : n + at_once]]
@@ -140,16 +142,9 @@ class Batch:
             is_read=is_trusted is not False,
             trial=TRIAL if is_trusted is None else (),
         )
-        return report.model_copy(
-            update={
-                "estimated": cost,
-                "estimated_model_calls": cost.calls,
-                "money": self._money(cost),
-            }
-        )
-
-    def _money(self, usage: Usage) -> float | None:
-        return None if self._settings.price is None else self._settings.price.of(usage)
+        money = None if account.price is None else account.price.of(cost)
+        costs = {"estimated": cost, "estimated_model_calls": cost.calls, "money": money}
+        return report.model_copy(update=costs)
 
     async def run(
         self,
@@ -164,9 +159,7 @@ class Batch:
         The callbacks are those of `MemoryDeduplicator.deduplicate_all`. `pending_only`: ask only
         the questions that a model failed to answer earlier.
         """
-        started = time.monotonic()
-        self._told = RunProgress(on_event, on_progress, self._settings.price)
-        forecast = Usage()
+        started, forecast = time.monotonic(), Usage()
         with telemetry.span("batch") as span:
             if self._scope is None:
                 await in_thread(self._store.embeddings.make_missing)
@@ -175,7 +168,13 @@ class Batch:
             plan = await self._plan(again=again)
             members = {name for record in reopened for name in record.members}
             account = Account(
-                new_run(), plan, only_ids=members if pending_only else None, started=started
+                new_run(),
+                plan,
+                started,
+                members if pending_only else None,
+                on_event,
+                on_progress,
+                self._settings.price,
             )
             if on_plan is not None:
                 planned = await in_thread(self._planned, account, ())
@@ -194,15 +193,7 @@ class Batch:
                     "calls": report.usage.calls,
                 }
             )
-        told = self._told.event
-        return report.model_copy(
-            update={
-                "money": self._money(report.usage),
-                "estimated": forecast,
-                "readings": told.readings,
-                "retries": told.retries,
-            }
-        )
+        return report.model_copy(update={"estimated": forecast})
 
     async def _rounds(self, account: Account, plan: RoundPlan, again: AskedAgain) -> RoundPlan:
         """Do what each plan has to do, until nothing is left; return the last plan."""
@@ -261,10 +252,11 @@ class Batch:
         for the next run. If the model reads pages, a decision is also left out until the model was
         shown all its live texts. A single live text need not be shown.
         """
+        left = account.unread_ids.union(*account.left)
         return [
             one
             for one in reopened
-            if not account.left_any_of(one.members)
+            if left.isdisjoint(one.members)
             and all(
                 len(texts) < 2 or account.shown.issuperset((scope, text) for text in texts)
                 for scope, groups in self._texts_of([one]).items()
@@ -302,15 +294,15 @@ class Batch:
     async def _settle_all(self, groups: Sequence[GroupPlan], account: Account) -> None:
         replaced = [(group, group.replacement) for group in groups if group.replacement is not None]
         asked = [group for group in groups if group.replacement is None]
-        self._told.begin("questions" if asked else "rules", len(groups))
+        account.begin("questions" if asked else "rules", len(groups))
 
         async def settle(group: GroupPlan) -> None:
             await self._settle(group, account)
-            self._told.step()
+            account.step()
 
         for part in self._store.pace.parts(replaced):
             await self._apply(part, account)
-            self._told.step(len(part))
+            account.step(len(part))
         await side_by_side(settle, asked, self._settings.concurrency)
         await self._apply_waiting(account)
         held, self._held = self._held, []
@@ -322,9 +314,9 @@ class Batch:
     async def _supersede(self, account: Account) -> None:
         """Supersede what the answers of a round named as ended, if a second reading agrees."""
         ended, self._ended = self._ended, []
-        asking = Asking(self._calls, Budget(self._settings.budget_s))
+        asking = Asking(self._calls, self._settings.budget_s)
         decisions = await self._judging.ended(ended, asking)
-        account.usage += asking.usage
+        account.spend(asking.usage)
         for decision in decisions:
             done = await in_thread(self._store.apply, decision, run=account.run)
             if not isinstance(done, Conflict):
@@ -335,11 +327,10 @@ class Batch:
         if not self._calls.left:
             account.leave(group)
             return
-        asking = Asking(self._calls, Budget(self._settings.budget_s))
+        asking = Asking(self._calls, self._settings.budget_s)
         decision = await self._judging.decide(group.question, asking)
-        self._told.spent(decision.usage)
+        account.spend(decision.usage)
         if decision.pending and decision.model is None:
-            account.usage += decision.usage
             account.leave(group)  # no call is left, or the model is left alone for now
             return
         if decision.pending and decision.usage.failed:
@@ -366,7 +357,6 @@ class Batch:
         condition = Condition(account.latest.snapshot.revision, self._asker.bound_by)
         decisions = [replace(decision, condition=condition) for _, decision in settled]
         outcomes = await in_thread(self._store.apply_all, decisions, run=account.run)
-        account.usage += sum((decision.usage for decision in decisions), Usage())
         applied = []
         for (group, decision), outcome in zip(settled, outcomes, strict=True):
             if isinstance(outcome, Conflict):
@@ -381,7 +371,7 @@ class Batch:
 
     async def _read_all(self, scopes: Sequence[Sequence[PagePlan]], account: Account) -> None:
         arrival = {row.memory.id: n for n, row in enumerate(account.latest.snapshot.rows)}
-        self._told.begin("pages", sum(map(len, scopes)))
+        account.begin("pages", sum(map(len, scopes)))
         concurrency = asyncio.Semaphore(self._settings.concurrency)
 
         async def read(pages: Sequence[PagePlan]) -> None:
@@ -389,8 +379,6 @@ class Batch:
             try:
                 await reading.run()
             finally:
-                account.usage += reading.usage
-                account.failure = reading.failure or account.failure
                 account.mark_read(pages, reading.left)
 
         await side_by_side(read, scopes, self._settings.concurrency)
@@ -438,8 +426,8 @@ class Batch:
             apply=apply,
             record=record,
             arrival=arrival,
+            account=account,
             proposes=self._proposes,
-            told=self._told,
         )
 
     async def _count(self, done: Sequence[tuple[GroupPlan, Decision]], account: Account) -> None:
@@ -461,3 +449,45 @@ class Batch:
 
 def new_run() -> str:
     return "run_" + secrets.token_hex(6)
+
+
+def unread_snapshot(
+    store: MemoryStore,
+    asker: Asker,
+    scope: Scope,
+    later: frozenset[str] | None = None,
+    *,
+    whole_lineage: bool = False,
+) -> tuple[Snapshot, frozenset[str]]:
+    """Return the memories of a scope that a model has not read on a page, and their nearest.
+
+    `later`: the `dated_key`s of unread texts that count as read; None means those of all but the 48
+    that came last. They are returned, too. `whole_lineage`: see `take_snapshot`.
+    """
+    with store.ledger.reading(store.clock()) as reader:
+        revision = reader.revision()
+        keys = reader.readings.unread(asker.model, scope)
+        if later is None:
+            later = frozenset([*keys.values()][MOST_ON_PAGE:])
+        keys = {name: key for name, key in keys.items() if key not in later}
+        vectors = reader.vectors.of(map(text_of, keys.values()))
+    near = store.index.nearest(
+        [Query(vector, scope, NEIGHBOURS + 1) for vector in vectors.values()]
+    )
+    names = {name for name, key in keys.items() if text_of(key) in vectors}.union(*near)
+    of_scope = scope.key
+    with store.ledger.reading() as reader:
+        apart = {pair for pair in kept_apart(reader, store.scope_fields) if pair[0] == of_scope}
+        found = reader.memories.rows(list(names)).values()
+        # what was written meanwhile is unread, and not compared yet
+        rows = [row for row in found if row.live and row.revision <= revision]
+        snapshot = take_snapshot(
+            reader,
+            reader.distinct.all(asker.bound_by, scope) | apart,
+            waiting=asker.waiting(reader, store.clock()),
+            kept_apart=apart,
+            read={(of_scope, row.dated_key) for row in rows if row.memory.id not in keys},
+            whole_lineage=whole_lineage,
+            only=rows,
+        )
+    return snapshot, later

@@ -6,12 +6,14 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 
 from pydantic import SecretStr
 
 from memory.config import PLAIN_THRESHOLDS, LLMConfig, MemoryConfig
 from memory.decide import (
     MOST_ASKED,
+    OnEvent,
     Order,
     PageRules,
     PlanSettings,
@@ -21,7 +23,6 @@ from memory.decide import (
 from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.deduplicator.distributed import DistributedExecutor
 from memory.deduplicator.judging import Judging, NamedMerge, log_merges
-from memory.deduplicator.run_progress import OnEvent
 from memory.ledger import Lease
 from memory.models import (
     COMPARED,
@@ -48,10 +49,9 @@ from memory.models import (
     quoted,
     scale_of,
 )
-from memory.providers import Asking, Budget, CallBudget, completed, estimated
+from memory.providers import Asking, CallBudget, completed, estimated
 from memory.runtime import in_thread, telemetry
 from memory.store import (
-    Arrivals,
     Asker,
     Conflict,
     MemoryStore,
@@ -71,37 +71,32 @@ _OTHERS_FIRST = "others kept coming first"
 _EMBED_AT_ONCE = 256
 
 
-@dataclass(frozen=True)
-class _Undecided:
-    """A new memory about which the model must be asked."""
-
-    new: NewMemory
-    question: Question
+_Undecided = tuple[NewMemory, Question]
+"""A new memory, and the question about it that the model must answer."""
 
 
 @dataclass
-class _Head:
-    """The state of the new memory that is stored next.
+class _Waiting:
+    """A new memory that is not stored yet, as it was extracted and as it was prepared.
 
-    `named`: the checked merge that the model proposed for it. `answered`: the decision of the model
-    about it, which is to be applied. `spent`: the cost of answers that came too late.
+    `new.decided`: the decision of the model about it. `named`: the checked merge that the model
+    proposed for it. `asking`: the limits on the questions about it. `spent`: what these have cost.
     """
 
+    said: Extracted
+    new: NewMemory
     named: NamedMerge | None = None
-    answered: Decision | None = None
+    asking: Asking | None = None
     spent: Usage | None = None
     attempt: int = 1
-    budget: Budget | None = None
 
     def begin_again(self, why: str) -> None:
         """Prepare another attempt after a Conflict, whose reason is `why`."""
         logger.info("decided again: %s", why)
         self.attempt += 1
+        self.new = replace(self.new, decided=None)
         if self.named:
             self.named = NamedMerge(conflict=why)
-        if self.answered:
-            self.spent = (self.spent or Usage()) + self.answered.usage
-            self.answered = None
 
 
 class MemoryDeduplicator:
@@ -235,42 +230,35 @@ class MemoryDeduplicator:
         Rules decide inside the transaction that stores the memories. The model is asked outside. If
         another write comes first meanwhile, rules decide again.
         """
-        merges = await self._named_merges(new, calls) if any(one.named for one in new) else {}
         prepared = await in_thread(self._store.prepare, [one.memory for one in new], self._nearby)
-        arrivals, outcomes = Arrivals() if len(new) > 1 else None, list[Outcome]()
-        ended, head = list[Succession](), merges.get(0) or _Head()
-        while (start := len(outcomes)) < len(new):
-            size = 1 if head.named or head.attempt > 1 else self._store.pace.size
-            end = min([start + size, len(new), *(n for n in merges if n > start)])
+        both = zip(new, prepared, strict=True)
+        waiting = [_Waiting(said, replace(one, shown=said.shown)) for said, one in both]
+        if any(one.named for one in new):
+            await self._check_named([one for one in waiting if one.said.named], calls)
+        outcomes, ended = list[Outcome](), list[Succession]()
+        while left := waiting[len(outcomes) :]:
+            size = 1 if left[0].named or left[0].attempt > 1 else self._store.pace.size
+            some = [left[0], *takewhile(lambda one: one.named is None, left[1:size])]
+            by_rules = partial(self._by_rules, calls, left[0])
             with telemetry.span("write") as span:
                 found = await in_thread(
-                    self._store.write,
-                    [replace(prepared[n], shown=new[n].shown) for n in range(start, end)],
-                    self._nearby,
-                    partial(self._by_rules, calls, head),
-                    arrivals=arrivals,
-                    answered=head.answered,
-                    run=run,
-                    lease=lease,
+                    self._store.write, [one.new for one in some], by_rules, run=run, lease=lease
                 )
                 if isinstance(found[0], Outcome):
                     span.set_attribute("kind", found[0].action.value)
-            for one in found:
+            for head, one in zip(some, found, strict=False):  # only the last may be no Outcome
                 if isinstance(one, Outcome):
-                    ended += head.answered.successions if head.answered else ()
-                    paid = head.spent + one.usage if head.spent else one.usage
-                    outcomes.append(replace(one, usage=paid))
+                    outcomes.append(replace(one, usage=head.spent or one.usage))
+                    ended += head.new.decided.successions if head.new.decided else ()
+                    ended += (Succession(name, one.memory.id, "") for name in head.said.ended)
                     if head.named and head.named.decision:
                         log_merges(head.named.decision)
-                    head = merges.get(len(outcomes)) or _Head()
                 elif isinstance(one, Conflict):
                     head.begin_again(one.why)
                 else:
-                    head.answered = await self._by_model(one, calls, head)
+                    head.new = replace(head.new, decided=await self._by_model(*one, calls, head))
             if tell is not None:
                 tell(len(outcomes))
-        both = zip(new, outcomes, strict=True)
-        ended += [Succession(name, got.memory.id, "") for one, got in both for name in one.ended]
         return await self._supersede(ended, outcomes, calls, run, lease) if ended else outcomes
 
     async def _supersede(
@@ -285,7 +273,7 @@ class MemoryDeduplicator:
 
         The new memories are stored by now, so nothing is lost if the model fails.
         """
-        asking = Asking(calls, Budget(self._settings.budget_s))
+        asking = Asking(calls, self._settings.budget_s)
         decisions = await self._judging.ended(ended, asking)
         if not decisions:
             return list(outcomes)
@@ -304,17 +292,16 @@ class MemoryDeduplicator:
         ]
         return [replace(with_ended[0], usage=with_ended[0].usage + asking.usage), *with_ended[1:]]
 
-    async def _named_merges(self, new: Sequence[Extracted], calls: CallBudget) -> dict[int, _Head]:
-        """Check the merges that the model proposed for new memories; return them by position."""
-        positions = [n for n, one in enumerate(new) if one.named]
-        memories = [new[n].memory for n in positions]
-        embedded = await in_thread(self._store.embeddings.embed, memories)
-        asking = Asking(calls, Budget(self._settings.budget_s))
-        naming = list(zip([new[n] for n in positions], embedded, strict=True))
-        checked = zip(positions, await self._judging.join_named(naming, asking), strict=True)
-        return {n: _Head(one, one.merge, one.usage) for n, one in checked}
+    async def _check_named(self, waiting: Sequence[_Waiting], calls: CallBudget) -> None:
+        """Check the merges that the model proposed when it extracted these memories."""
+        embedded = [(one.said, Embedded(one.new.memory, one.new.vector)) for one in waiting]
+        asking = Asking(calls, self._settings.budget_s)
+        checked = await self._judging.join_named(embedded, asking)
+        for one, named in zip(waiting, checked, strict=True):
+            one.named, one.spent = named, named.usage
+            one.new = replace(one.new, decided=named.merge)
 
-    def _by_rules(self, calls: CallBudget, head: _Head, new: NewMemory) -> Decision | _Undecided:
+    def _by_rules(self, calls: CallBudget, head: _Waiting, new: NewMemory) -> Decision | _Undecided:
         """Decide about a new memory by the rules; return _Undecided if the model must decide."""
         memory = new.memory
         if not self._config.dedup_enabled:
@@ -333,16 +320,17 @@ class MemoryDeduplicator:
         elif isinstance(decision, Question):
             most = _MOST_FREE if self._model.name == OFFLINE else _MOST_QUESTIONS
             if head.attempt <= most and calls.left:
-                return _Undecided(new, decision)
+                return new, decision
             spent = "the budget of calls is spent"
             decision = _add_pending(memory, spent if calls.left == 0 else _OTHERS_FIRST)
         return decision
 
-    async def _by_model(self, undecided: _Undecided, calls: CallBudget, head: _Head) -> Decision:
-        new = undecided.new
-        head.budget = head.budget or Budget(self._settings.budget_s)
-        asking = Asking(calls, head.budget)
-        decision = await self._judging.decide(undecided.question, asking)
+    async def _by_model(
+        self, new: NewMemory, question: Question, calls: CallBudget, head: _Waiting
+    ) -> Decision:
+        head.asking = head.asking or Asking(calls, self._settings.budget_s)
+        decision = await self._judging.decide(question, head.asking)
+        head.spent = decision.usage
         if decision.pending and not calls.answered:
             decision = without_fallback(decision)
         return replace(
@@ -393,8 +381,7 @@ class MemoryDeduplicator:
         >>> report.retired
         0
         """
-        asker = Asker(self._model.name, thorough=thorough)
-        batch = self._batch(asker, max_calls, on_compared)
+        batch = self._batch(Asker(self._model.name, thorough=thorough), max_calls, on_compared)
         if dry_run:
             return (await batch.audit(groups, "certain", None)).report
         return await batch.run(on_progress, on_plan, on_event)
@@ -476,8 +463,7 @@ class MemoryDeduplicator:
         >>> audit.report.retired
         0
         """
-        batch = self._batch(asker or self._asker, None, on_compared)
-        return await batch.audit(groups, order, user)
+        return await self._batch(asker or self._asker, None, on_compared).audit(groups, order, user)
 
     async def retry_pending(
         self,

@@ -1,15 +1,16 @@
 """Ask a model which memories state the same fact, and check the merged texts in its answers.
 
 If the program cannot check a merged text, the model compares the text with the original memories in
-a second reading. A model is only trusted with second readings after a trial; see `trial`.
+a second reading. A model is only trusted with second readings after a trial; see `TRIAL`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from itertools import chain, combinations, repeat
 
 from memory.decide import (
@@ -27,14 +28,6 @@ from memory.decide import (
     same_fact,
     successions,
 )
-from memory.deduplicator.trial import (
-    BY_WORDS,
-    MOST_WRONGLY_ACCEPTED,
-    PREFIX,
-    TRIAL,
-    accepted_wrongly,
-    described,
-)
 from memory.errors import CallsSpent, ModelError, ModelNotAsked
 from memory.ledger import Reader
 from memory.models import (
@@ -51,6 +44,7 @@ from memory.models import (
     ProposedMerge,
     Question,
     Refusal,
+    Rereading,
     Rules,
     Scope,
     Succession,
@@ -58,7 +52,7 @@ from memory.models import (
     Verdict,
     quoted,
 )
-from memory.providers import Asking, Budget, CallBudget
+from memory.providers import Asking, CallBudget
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
 from memory.search import Probe, ranked
 from memory.store import Asker, MemoryStore, superseding
@@ -103,7 +97,7 @@ class Judging:
 
     def within(self, seconds: float) -> Callable[[Question], Awaitable[Decision]]:
         """Return a function that decides a question in eight calls and so many seconds."""
-        return lambda question: self.decide(question, Asking(CallBudget(8), Budget(seconds)))
+        return lambda question: self.decide(question, Asking(CallBudget(8), seconds))
 
     async def decide(self, question: Question, asking: Asking) -> Decision:
         """Ask the model and return its decision, or a fallback if it gives no usable answer.
@@ -163,29 +157,22 @@ class Judging:
         the model checks all doubtful texts.
         """
         found, revision = await in_thread(_find_named, self._store, new)
-        parts: list[Part] = []
-        for (extracted, _), named in zip(new, found, strict=True):
-            if isinstance(named, _Named):
-                merge = ProposedMerge(named.members, extracted.merged.strip())
-                part = await in_thread_if_long(merge_texts(merge), part_alone, merge, named.keeper)
-                parts.append(part)
-        parts = await self.without_repeats(parts)
+        parts = await self.without_repeats([one[0] for one in found if not isinstance(one, str)])
         settled, problem = await self._read_all(parts, asking)
-        settled = await self.mended(settled, asking)
-        remaining, joined = iter(settled), list[NamedMerge]()
+        remaining, joined = iter(await self.mended(settled, asking)), list[NamedMerge]()
         bound_by = Asker(self.model.name).bound_by
         for (_, embedded), named in zip(new, found, strict=True):
             if isinstance(named, str):
                 joined.append(NamedMerge(conflict=named))
                 continue
-            part = next(remaining)
+            part, similarity = next(remaining), named[1]
             if part.is_doubtful:
                 asked = self.model.name if asking.usage.calls else None
-                decision = left_open(named.members, problem, named.similarity, asked)
+                decision = left_open(part.merge.members, problem, similarity, asked)
             else:
                 why = "extraction named what it repeats or updates"
                 texts = merge_texts(part.merge)
-                decision = await in_thread_if_long(texts, self.join, part, named.similarity, why)
+                decision = await in_thread_if_long(texts, self.join, part, similarity, why)
             condition = Condition(revision, bound_by if decision.survivors else None)
             joined.append(NamedMerge(replace(decision, arrival=embedded, condition=condition)))
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
@@ -226,18 +213,12 @@ class Judging:
         """
         refused = [part for part in parts if part.is_refused and not part.is_final]
         mended: dict[str, Part] = {}
-
-        async def mend(part: Part) -> None:
-            members = part.merge.members
-            question = Question(
-                members, "asked once more", 0.0, objection=objection(members, [part])
-            )
-            _, found = await self.ask(question, asking, refused=[part])
-            mended.update((part.key, one) for one in found if one.ids == part.ids)
-
         try:
             for part in refused:
-                await mend(part)
+                members, why = part.merge.members, objection(part.merge.members, [part])
+                question = Question(members, "asked once more", 0.0, objection=why)
+                _, found = await self.ask(question, asking, refused=[part])
+                mended.update((part.key, one) for one in found if one.ids == part.ids)
             texts = await self.settle([*mended.values()], asking)
         except ModelError as exc:
             logger.warning("the judge has no second answer: %s", exc)
@@ -288,10 +269,10 @@ class Judging:
             return list(parts)
         before = [part.refusal for part in refused]
         if not self._asks_again:
-            before += await in_thread(self._refusals, ids)
+            before += await in_thread(self._refusals_of, ids)
         return [refused_again(part, before) for part in parts]
 
-    def _refusals(self, ids: Collection[str]) -> list[Refusal]:
+    def _refusals_of(self, ids: Collection[str]) -> list[Refusal]:
         with self._store.ledger.reading() as reader:
             return reader.refusals.of(ids)
 
@@ -483,19 +464,11 @@ def log_merges(decision: Decision) -> None:
 # --- what a model names when it extracts a memory ---
 
 
-@dataclass(frozen=True)
-class _Named:
-    """A new memory, and the stored memories that a model says it repeats or updates.
+_Named = tuple[Part, float | None]
+"""A proposed merge of a new memory with stored ones, checked without a model.
 
-    `members` holds the new memory and the stored ones, oldest first. `similarity`: the lowest
-    similarity of the new memory to a stored member; None if no vectors are known. `keeper`: who
-    called two members distinct, a person or a model; None if nobody did. A verdict on a memory that
-    a member replaced counts as one on the member.
-    """
-
-    members: tuple[Memory, ...]
-    similarity: float | None
-    keeper: Judge | None
+The number is the lowest similarity of the new memory to a stored one; None if no vectors are known.
+"""
 
 
 def _find_named(
@@ -512,7 +485,7 @@ def _find_named(
     with store.ledger.reading() as reader:
         for said, embedded in new:
             found.append(one := _named_by(store, reader, said, embedded, taken))
-            if isinstance(one, _Named):
+            if not isinstance(one, str):
                 taken |= {name.id for name in said.named}
         return found, reader.revision()
 
@@ -531,13 +504,11 @@ def _named_by(
     if new.vector is not None:
         probe = Probe(new.memory.content, new.vector)
         hits = ranked(reader, probe, rows.values(), store.scale)
-    stored = [row.memory for row in rows.values()]
-    members = sorted([*stored, new.memory], key=lambda one: one.timestamp)
-    return _Named(
-        tuple(members),
-        min((hit.similarity for hit in hits), default=None),
-        _keeper(reader, store.scope_of(new.memory), members),
-    )
+    members = [*(row.memory for row in rows.values()), new.memory]
+    members.sort(key=lambda one: one.timestamp)
+    keeper = _keeper(reader, store.scope_of(new.memory), members)
+    part = part_alone(ProposedMerge(tuple(members), said.merged.strip()), keeper)
+    return part, min((hit.similarity for hit in hits), default=None)
 
 
 def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | None:
@@ -556,11 +527,172 @@ def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | 
     judges: tuple[Judge, ...] = ("person", "model")
     for judge in judges:
         apart = reader.distinct.of_all([(scope, key) for key in keys], (judge,))
-        distinct = dict(zip(keys, apart, strict=True))
-        if any(
-            not distinct[key].isdisjoint(other)
-            for one, other in combinations(stand_for, 2)
-            for key in one
-        ):
+        pairs = {
+            (min(key, other), max(key, other))
+            for key, others in zip(keys, apart, strict=True)
+            for other in others
+        }
+        if any_pair(stand_for, pairs):
             return judge
     return None
+
+
+def any_pair(texts: Iterable[Collection[str]], pairs: Collection[tuple[str, str]]) -> bool:
+    """Return whether texts of two members are such a pair; `texts`: those of each member."""
+    return any(
+        (min(a, b), max(a, b)) in pairs
+        for one, other in combinations(texts, 2)
+        for a in one
+        for b in other
+    )
+
+
+# --- the trial: test merges that a model reads once before it is trusted with second readings ---
+#
+# Six texts are faithful to their memories. Each of the other seven has an error that is easy to
+# miss: a changed value, a wrong person, a newer fact left out, an invention, or a newer memory that
+# is said to end another one, of which something still holds.
+
+BY_WORDS = "it counts as having no second reading, and its merged texts are checked word by word"
+PREFIX = "second_reading:3:"
+"""Prefix of the ledger's keys for results of trials; a model's name follows.
+
+Raise the number when the test merges change, so that every model is tried with the new ones.
+"""
+
+
+MOST_WRONGLY_ACCEPTED = 1
+_FAITHFUL, _WRONG = True, False
+_ENDS: tuple[tuple[bool, str, str], ...] = (
+    (
+        _FAITHFUL,
+        "Odile lives in Namur.",
+        "Odile moved from Namur to Arlon and likes her new flat.",
+    ),
+    (
+        _WRONG,  # somebody may have two
+        "Bram's phone number at the surgery is 0412.",
+        "Bram's phone number at home is 0977.",
+    ),
+    (
+        _WRONG,  # he still sings
+        "Idris plays chess on Mondays and sings in a choir.",
+        "Idris no longer plays chess, as the club has closed.",
+    ),
+    (
+        _FAITHFUL,
+        "Wanda is not sure whether she will sell the barn.",
+        "Wanda has decided to keep the barn.",
+    ),
+    (
+        _WRONG,  # a plan
+        "Selma works at a bank in Lund.",
+        "Selma hopes to work at a museum in Lund one day.",
+    ),
+)
+"""Whether the second memory ends the first, and both."""
+_MERGES = (
+    (
+        _FAITHFUL,
+        "Ines moved to Ghent for a job at a print shop.",
+        "Ines has been running the print shop in Ghent since its owner retired.",
+        "Ines moved to Ghent to work at a print shop, which she runs now that its owner retired.",
+    ),
+    (
+        _WRONG,  # a value: once every two weeks, not twice a week
+        "Tomasz sees a physiotherapist about his knee.",
+        "Tomasz sees the physiotherapist every other week and does exercises at home.",
+        "Tomasz sees a physiotherapist about his knee twice a week and exercises at home.",
+    ),
+    (
+        _WRONG,  # who: Amara is the one who owes
+        "Amara and her brother Kofi bought a van together.",
+        "Amara still owes Kofi her share of the van, and pays him back every month.",
+        "Amara and her brother Kofi bought a van together; Kofi still owes her his share, which he "
+        "pays back every month.",
+    ),
+    (
+        _FAITHFUL,
+        "Lucia is thinking about giving up meat.",
+        "Lucia is a vegetarian now, though she still eats fish when she travels.",
+        "Lucia has become a vegetarian, but eats fish on her travels.",
+    ),
+    (
+        _FAITHFUL,
+        "Henrik teaches chemistry at a school in Aarhus.",
+        "Henrik's pupils won a prize with a project about dyes.",
+        "Henrik is a chemistry teacher in Aarhus whose students won a prize for their project on "
+        "dyes.",
+    ),
+    (
+        _WRONG,  # the newer fact, that the lessons have stopped, is gone
+        "Noor takes piano lessons from a neighbour and practises every evening.",
+        "Noor stopped the lessons with her neighbour, but still practises the piano every evening.",
+        "Noor learns the piano with a neighbour and practises every evening.",
+    ),
+    (
+        _FAITHFUL,
+        "Pavel's dog is afraid of thunder.",
+        "Pavel bought his dog a padded vest, and it no longer hides during storms.",
+        "Pavel's dog used to hide in thunderstorms; since Pavel got it a padded vest, it does not.",
+    ),
+    (
+        _WRONG,  # an invention: nobody says why
+        "Greta sold her car.",
+        "Greta sold her car and cycles to the harbour, where she works.",
+        "Greta sold her car to save money, and cycles to her work at the harbour.",
+    ),
+)
+
+
+def _merge(number: int, *texts: str, ends: bool = False) -> ProposedMerge:
+    start = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
+    *members, merged = texts
+    return ProposedMerge(
+        tuple(
+            Memory(id=f"mem_{16 * number + n:012x}", content=text, timestamp=start.replace(hour=n))
+            for n, text in enumerate(members)
+        ),
+        merged,
+        ends,
+    )
+
+
+TRIAL = (
+    *(_merge(number, *texts) for number, (_, *texts) in enumerate(_MERGES)),
+    *(
+        _merge(number, older, newer, newer, ends=True)
+        for number, (_, older, newer) in enumerate(_ENDS, start=len(_MERGES))
+    ),
+)
+"""The test merges, which a model reads in one call before it is trusted."""
+FAITHFUL = tuple(faithful for faithful, *_ in (*_MERGES, *_ENDS))
+"""For each test merge in `TRIAL`, in order: whether its text is faithful to its memories."""
+
+
+def accepted_wrongly(answer: Rereading) -> int:
+    """Count the wrong test merges that a model accepted.
+
+    `answer`: the model's readings of `TRIAL`, in order. A merge without a reading counts as not
+    accepted.
+    """
+    return sum(
+        reading is not None and reading.accepted and not faithful
+        for reading, faithful in zip(answer.readings, FAITHFUL, strict=False)
+    )
+
+
+def untrusted_readers(reader: Reader) -> list[str]:
+    """Return a sentence about each model that failed its trial on test merges, sorted by name."""
+    return [
+        described(key.removeprefix(PREFIX), int(wrong))
+        for key, wrong in sorted(reader.metas(PREFIX).items())
+        if int(wrong) > MOST_WRONGLY_ACCEPTED
+    ]
+
+
+def described(name: str, wrong: int) -> str:
+    return (
+        f"{name} accepted {wrong} of {FAITHFUL.count(False)} wrong merges when it was tried: "
+        f"{BY_WORDS}"
+    )

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TypeVar
 
-from memory.decide import Apart, PagePlan, Part, connected, objection, successions
-from memory.deduplicator.judging import Judging, left_open, log_merges, merge_texts
-from memory.deduplicator.run_progress import RunProgress
+from memory.decide import Account, Apart, PagePlan, Part, connected, objection, successions
+from memory.deduplicator.judging import Judging, any_pair, left_open, log_merges, merge_texts
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.ledger import Snapshot
 from memory.models import (
@@ -26,7 +25,7 @@ from memory.models import (
     Succession,
     Usage,
 )
-from memory.providers import Asking, Budget, CallBudget
+from memory.providers import Asking, CallBudget
 from memory.runtime import in_thread_if_long
 
 logger = logging.getLogger(__name__)
@@ -53,10 +52,10 @@ class KeptApart:
         self._stands_for = {name: set(keys) for name, keys in snapshot.stands_for.items()}
 
     def __call__(self, members: Sequence[Memory]) -> Judge | None:
-        if self._by_person and _any_pair(map(self._texts, members), self._by_person):
+        if self._by_person and any_pair(map(self._texts, members), self._by_person):
             return "person"
         texts = ({member.dated_key} for member in members)
-        return "model" if self._judged and _any_pair(texts, self._judged) else None
+        return "model" if self._judged and any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
         """Let a person's verdicts about the members of a decision count for its survivors, too."""
@@ -65,15 +64,6 @@ class KeptApart:
 
     def _texts(self, memory: Memory) -> set[str]:
         return {memory.dated_key, *self._stands_for.get(memory.id, ())}
-
-
-def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
-    return any(
-        (min(a, b), max(a, b)) in pairs
-        for one, other in combinations(texts, 2)
-        for a in one
-        for b in other
-    )
 
 
 @dataclass
@@ -116,7 +106,6 @@ class ScopeReading:
 
     `arrival`: the position of each memory, by id, if all memories are sorted oldest first. A merged
     memory has the position of its newest original. `left`: the number of pages left unread.
-    `told`: counts what is done.
     """
 
     pages: Sequence[PagePlan]
@@ -130,10 +119,8 @@ class ScopeReading:
     apply: Callable[[Decision], Awaitable[Memory | None]]
     record: Callable[[set[str]], Awaitable[None]]
     arrival: Mapping[str, int]
+    account: Account
     proposes: bool = False
-    told: RunProgress = field(default_factory=RunProgress)
-    usage: Usage = field(default_factory=Usage)
-    failure: str = ""
     left: int = 0
 
     def __post_init__(self) -> None:
@@ -157,7 +144,8 @@ class ScopeReading:
                 plans.pop()
             pages = [_Page(plan) for plan in plans]
             try:
-                read = (self._read(page, page.plan.with_living(self._living)) for page in pages)
+                parts = (replace(one, members=self._now(one.members)) for one in plans)
+                read = map(self._read, pages, parts)
                 groups = [group for found in await asyncio.gather(*read) for group in found]
                 groups = await self._checked(self._without_overlaps(groups))
                 refused = [one for one in groups if one.part.is_refused and not one.part.is_final]
@@ -169,7 +157,7 @@ class ScopeReading:
                 await self._supersede(pages)
                 for page in pages:
                     await self._record(page)
-                    self.told.step()
+                    self.account.step()
             finally:
                 self._calls.close()
             del todo[: len(pages)]
@@ -219,21 +207,20 @@ class ScopeReading:
         page.ended += successions(question, verdict)
         page.usage += verdict.usage  # not its reason: that may quote members of no group
         groups = [_NamedGroup(page, part) for part in parts if len(part.merge.members) > 1]
-        self.told.answered(groups=0 if refused else len(groups), retries=bool(refused))
+        self.account.answered(groups=0 if refused else len(groups), retries=bool(refused))
         return groups
 
     async def _within_limits(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
-        asking = Asking(self._calls, Budget(self.budget_s))
+        asking = Asking(self._calls, self.budget_s)
         try:
             async with self.concurrency:
                 return await ask(asking)
         except ModelError as exc:
             if not isinstance(exc, CallsSpent):
-                self.failure = str(exc)
+                self.account.failure = str(exc)
             raise
         finally:
-            self.usage += asking.usage
-            self.told.spent(asking.usage)
+            self.account.spend(asking.usage)
 
     def _without_overlaps(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
         """Return the groups, changed so that each memory is merged at most once.
@@ -285,7 +272,7 @@ class ScopeReading:
             for group in groups:
                 group.page.is_open = True
         else:
-            self.told.answered(readings=1)
+            self.account.answered(readings=1)
             for group, part in zip(groups, settled, strict=True):
                 group.part = part
 
@@ -295,7 +282,7 @@ class ScopeReading:
         batches: list[list[_NamedGroup]] = []
         room = 0
         for group in refused:
-            members = tuple({one.id: one for one in map(self._now, group.members)}.values())
+            members = self._now(group.members)
             if len(members) < 2:  # it was part of another group, which was accepted
                 continue
             group.part = replace(group.part, merge=replace(group.part.merge, members=members))
@@ -308,16 +295,20 @@ class ScopeReading:
             settled += await self._answered_again(batch)
         return settled
 
-    def _now(self, memory: Memory) -> Memory:
-        while self._living.get(memory.id, memory) is not memory:
-            memory = self._living[memory.id]
-        return memory
+    def _now(self, members: Sequence[Memory]) -> tuple[Memory, ...]:
+        """Return what the members have become by merges of this reading, each memory once."""
+        now: dict[str, Memory] = {}
+        for memory in members:
+            while self._living.get(memory.id, memory) is not memory:
+                memory = self._living[memory.id]
+            now[memory.id] = memory
+        return tuple(now.values())
 
     def _shown_again(self, refused: Sequence[_NamedGroup]) -> tuple[Memory, ...]:
         """Return the members of refused groups, and what was merged on the same pages so far."""
         members = {one.id: one for group in refused for one in group.members}
         plans = {id(group.page.plan): group.page.plan for group in refused}.values()
-        on_pages = (self._now(one) for plan in plans for one in plan.members)
+        on_pages = self._now([one for plan in plans for one in plan.members])
         made = {one.id: one for one in on_pages if one.dated_key in self._made}
         most = max(len(members), self.judging.model.page_size)
         return self._oldest_first([*(members | made).values()][:most])
@@ -384,7 +375,7 @@ class ScopeReading:
             for page in pages:
                 page.is_open = page.is_open or bool(page.ended)
             return
-        self.told.answered(readings=1)
+        self.account.answered(readings=1)
         for decision in decisions:
             living = await self.apply(decision)
             if living is not None and decision.survivors:

@@ -6,12 +6,18 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError, LedgerError, MemoryNotFound
-from memory.extractor.background_pages import BackgroundPages, OnPages
-from memory.extractor.extractor import BackgroundExtraction, MemoryExtractor, OnExtracted
+from memory.extractor.extractor import (
+    BackgroundExtraction,
+    BackgroundPages,
+    MemoryExtractor,
+    OnExtracted,
+    OnPages,
+)
 from memory.ledger import DecisionRecord
 from memory.models import (
     DeduplicationReport,
@@ -198,12 +204,9 @@ class ChatMemory:
             expires_at=expires_at,
             metadata=dict(metadata or {}),
         )
-        return await self._loop.run(self._store_new(new))
-
-    async def _store_new(self, new: Memory) -> Outcome:
-        [done] = await self._deduplicator.check_and_merge_all([new])
-        self._pages.wrote([done])
-        return done
+        done = await self._loop.run(self._deduplicator.check_and_merge_all([new]))
+        self._loop.soon(partial(self._pages.wrote, done))
+        return done[0]
 
     async def recall(
         self,
@@ -380,11 +383,8 @@ class ChatMemory:
         Raises: LedgerError.
         """
         self._check_open()
-        return await self._loop.run(self._settled(on_progress))
-
-    async def _settled(self, on_progress: Progress | None) -> ExtractionResult:
-        result = await self._background.settle(on_progress)
-        await self._pages.settle()
+        result = await self._loop.run(self._background.settle(on_progress))
+        await self._loop.run(self._pages.settle())
         return result
 
     async def waiting(self) -> int:
@@ -426,12 +426,7 @@ class ChatMemory:
         Raises: InputError if the description or the user is empty; LedgerError.
         """
         self._check_open()
-        return await in_thread(self._matching, description, user)
-
-    def _matching(self, description: str, user: str) -> Sequence[Memory]:
-        with self._store.ledger.reading(self._store.clock()) as reader:
-            rows = reader.memories.newest(None, Scope.of_user(user))
-            return matching([row.memory for row in rows], description)
+        return await in_thread(matching, await in_thread(self._newest, user, None), description)
 
     async def forget_user(self, user: str) -> ForgottenUser:
         """Erase all memories of a user, and their turns that are not extracted yet, permanently.

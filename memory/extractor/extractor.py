@@ -14,10 +14,11 @@ import logging
 import math
 import secrets
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import (
@@ -31,7 +32,17 @@ from memory.errors import (
 )
 from memory.extractor.turn_reader import TurnReader, TurnsRead, after_silences, summed
 from memory.ledger import Lease, Ledger, PendingTurn, Reader, Waiting
-from memory.models import ExtractionResult, LanguageModel, Progress, Turn
+from memory.models import (
+    MOST_ON_PAGE,
+    Action,
+    DeduplicationReport,
+    ExtractionResult,
+    LanguageModel,
+    Outcome,
+    Progress,
+    Scope,
+    Turn,
+)
 from memory.providers import completed
 from memory.runtime import in_thread
 from memory.store import MemoryStore
@@ -39,6 +50,7 @@ from memory.store import MemoryStore
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Of = TypeVar("Of", bound=Hashable)
 
 _MOST_ATTEMPTS = 3
 
@@ -226,7 +238,48 @@ class MemoryExtractor:
         return kept[: min(ends, default=len(kept))]
 
 
-class BackgroundExtraction:
+class Background(ABC, Generic[Of]):
+    """Does what is due in one event loop, and sleeps until something is due or it is woken.
+
+    `_working`: the tasks under way, by what they work on.
+    """
+
+    def __init__(self) -> None:
+        self._working: dict[Of, asyncio.Task[None]] = {}
+        self._stopped = False
+        self._woken = asyncio.Event()
+        self._moved = asyncio.Event()
+
+    def wake(self) -> None:
+        """Make `run` check now what is due.
+
+        This method is not thread-safe: call it only in the event loop that runs `run`.
+        """
+        self._woken.set()
+
+    async def run(self) -> None:
+        while not self._stopped:
+            self._woken.clear()
+            pause_s = await self._do_due()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._woken.wait()
+
+    @abstractmethod
+    async def _do_due(self) -> float | None:
+        """Begin what is due; return the seconds until something else is; None if nothing is."""
+
+    async def stop(self) -> None:
+        self._stopped = True
+        self._woken.set()
+        self._moved.set()
+        working = list(self._working.values())
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
+
+
+class BackgroundExtraction(Background[str]):
     """Extracts conversations when they are due, several at once, in one event loop.
 
     A conversation is due when enough of its turns are waiting to fill one call of the model, or
@@ -245,11 +298,11 @@ class BackgroundExtraction:
         wait_s: float,
         on_extracted: OnExtracted | None = None,
     ) -> None:
+        super().__init__()
         self._extractor = extractor
         self._at_once = at_once
         self._wait_s = wait_s
         self._on_extracted = on_extracted
-        self._working: dict[str, asyncio.Task[None]] = {}
         # when each conversation's last finished extraction began, in the loop's seconds
         self._last_start: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
@@ -258,34 +311,11 @@ class BackgroundExtraction:
         self.fault: Exception | None = None
         """The last error of the model or ledger since `settle` began; None if there was none."""
         self._settling = set[asyncio.Task[object] | None]()
-        self._stopped = False
         self._account = ExtractionResult()
-        self._woken = asyncio.Event()
-        self._moved = asyncio.Event()
-
-    def wake(self) -> None:
-        """Make `run` check now which conversations are due.
-
-        This method is not thread-safe: call it only in the event loop that runs `run`.
-        """
-        self._woken.set()
-
-    async def run(self) -> None:
-        while not self._stopped:
-            self._woken.clear()
-            pause_s = await self._start_due()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._woken.wait()
 
     async def stop(self) -> None:
-        self._stopped = True
-        self._woken.set()
-        self._moved.set()
-        working = list(self._working.values())
-        for task in working:
-            task.cancel()
-        await asyncio.gather(*working, *filter(None, self._settling), return_exceptions=True)
+        await super().stop()
+        await asyncio.gather(*filter(None, self._settling), return_exceptions=True)
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
         """Wait until every turn that waits now has been extracted or tried once.
@@ -323,7 +353,7 @@ class BackgroundExtraction:
 
     # --- what is due ---
 
-    async def _start_due(self) -> float:
+    async def _do_due(self) -> float:
         now = asyncio.get_running_loop().time()
         if now < self._paused_until:
             return self._paused_until - now
@@ -483,3 +513,179 @@ def _keep_renewed(ledger: Ledger, lease: Lease, seconds: float, ended: threading
             return  # the next write under the lease raises it
         except LedgerError as exc:
             logger.warning("a lease is not renewed: %s", exc)
+
+
+# --- pages of what was just written --------------------------------------------------------------
+
+PAGE_IS_DUE = 24
+"""A scope is read when so many memories were written that the model has not read on a page."""
+QUIET_S = 60.0
+"""A scope with unread memories is read this many seconds after its last write."""
+_LONGEST_REST_S = 600.0
+_WRITES = frozenset({Action.ADD, Action.REPLACE, Action.MERGE, Action.KEEP_BOTH, Action.UPDATE})
+
+OnPages = Callable[[DeduplicationReport], None]
+"""A callback that is called in the background thread with the report of each reading."""
+
+
+@dataclass
+class _Written:
+    """A scope with memories that were just written.
+
+    `unread`: the number of memories written since the last reading. `last_s`: when the last was
+    written, in the loop's seconds. After a reading that left something unread, the scope
+    rests until `not_before_s`, and the next rest lasts `pause_s`.
+    """
+
+    last_s: float
+    unread: int = 0
+    not_before_s: float = -math.inf
+    pause_s: float = QUIET_S
+
+
+class BackgroundPages(Background[Scope]):
+    """Has a model read the scopes that were written to: one after another, in one event loop.
+
+    Such a reading is a batch over one scope. It finds what the rules and the questions about single
+    memories do not find.
+
+    A scope is due when 24 memories were written that the model has not read on a page, or a minute
+    after the last of them. Only one process at a time reads a scope. `run` starts the reading. Call
+    all methods in the event loop that runs `run`.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        deduplicator: MemoryDeduplicator,
+        *,
+        is_on: bool = True,
+        on_pages: OnPages | None = None,
+    ) -> None:
+        super().__init__()
+        self._store = store
+        self._deduplicator = deduplicator
+        self._is_on = is_on and deduplicator.reads_pages
+        self._on_pages = on_pages
+        self._written: dict[Scope, _Written] = {}
+        self._settling = False
+
+    def wrote(self, outcomes: Iterable[Outcome]) -> None:
+        """Take note of memories that were stored."""
+        if not self._is_on:
+            return
+        now = asyncio.get_running_loop().time()
+        for outcome in outcomes:
+            if outcome.action in _WRITES:
+                scope = self._store.scope_of(outcome.memory)
+                written = self._written.setdefault(scope, _Written(now))
+                written.last_s = now
+                written.unread += 1
+        self.wake()
+
+    async def settle(self) -> None:
+        """Wait until all memories that were written here are read, or cannot be read now."""
+        for written in self._written.values():
+            written.not_before_s = -math.inf
+        self._settling = True
+        try:
+            while not self._stopped and any(
+                written.unread and math.isinf(written.not_before_s)
+                for written in self._written.values()
+            ):
+                self._moved.clear()
+                self.wake()
+                await self._moved.wait()
+        finally:
+            self._settling = False
+
+    async def is_due(self) -> bool:
+        """Return whether a scope is read now, or is about to be."""
+        now = asyncio.get_running_loop().time()
+        return bool(self._working) or any(
+            self._due_in_s(written, now) <= 0.0 for written in self._written.values()
+        )
+
+    # --- what is due ---
+
+    def _due_in_s(self, written: _Written, now: float) -> float:
+        if written.unread == 0:
+            return math.inf
+        full = self._settling or written.unread >= PAGE_IS_DUE
+        quiet_s = 0.0 if full else written.last_s + QUIET_S - now
+        return max(quiet_s, written.not_before_s - now)
+
+    async def _do_due(self) -> float | None:
+        """Read all scopes that are due; return the seconds until the next is due, None if none."""
+        while not self._stopped:
+            now = asyncio.get_running_loop().time()
+            left = {
+                scope: self._due_in_s(written, now)
+                for scope, written in self._written.items()
+                if written.unread != 0
+            }
+            if not left:
+                return None
+            scope = min(left, key=lambda one: left[one])
+            if left[scope] > 0.0:
+                return left[scope]
+            reading = asyncio.create_task(self._read(scope, self._written[scope]))
+            self._working[scope] = reading
+            try:
+                await asyncio.wait([reading])
+            finally:
+                del self._working[scope]
+            self._moved.set()
+        return None
+
+    # --- one scope ---
+
+    async def _read(self, scope: Scope, written: _Written) -> None:
+        try:
+            await self._read_pages(scope, written)
+        except MemoryPipelineError as exc:
+            logger.warning("a page waits: %s", exc)
+            self._rest(written)
+        except Exception:  # an own model may raise anything; other scopes go on
+            logger.exception("reading a page failed")
+            self._rest(written)
+
+    async def _read_pages(self, scope: Scope, written: _Written) -> None:
+        before = written.unread
+        report = await _read_alone(self._store, self._deduplicator, scope)
+        if report is None or report.pages_left or report.failure:
+            self._rest(written)
+            return
+        written.unread -= min(before, MOST_ON_PAGE)  # a reading takes the newest 48
+        written.not_before_s, written.pause_s = -math.inf, QUIET_S
+        if self._on_pages is not None:
+            self._on_pages(report)
+
+    def _rest(self, written: _Written) -> None:
+        """Let a scope rest: no call is left, the model failed, or another process reads it."""
+        written.not_before_s = asyncio.get_running_loop().time() + written.pause_s
+        written.pause_s = min(2 * written.pause_s, _LONGEST_REST_S)
+
+
+async def _read_alone(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, scope: Scope, *, proposes: bool = False
+) -> DeduplicationReport | None:
+    """Call `read_scope`; return None if another process reads the scope now."""
+    async with leased(store.ledger, f"pages of {scope.key}") as lease:
+        if lease is None:
+            return None
+        return await deduplicator.read_scope(scope, proposes=proposes)
+
+
+async def propose(store: MemoryStore, deduplicator: MemoryDeduplicator, scope: Scope) -> str:
+    """Have a model read what it has not read of a scope, and record what it would merge.
+
+    Nothing is merged. Return why a page is left unread; "" if none is.
+    """
+    try:
+        report = await _read_alone(store, deduplicator, scope, proposes=True)
+    except MemoryPipelineError as exc:
+        return str(exc)
+    if report is None or not report.pages_left:
+        return ""
+    return report.failure or "no call is left in this hour"

@@ -7,6 +7,7 @@ turn that the model cannot handle does not stop the extraction from the other tu
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise, zip_longest
@@ -38,7 +39,13 @@ from memory.models import (
     Usage,
     name_of_candidate,
 )
-from memory.providers import Budget, asked_to_remember, only_asks_to_remember, retold
+from memory.providers import (
+    Asking,
+    CallBudget,
+    asked_to_remember,
+    only_asks_to_remember,
+    retold,
+)
 from memory.runtime import in_thread, in_thread_if_long, telemetry
 from memory.store import MemoryStore
 from memory.text import text_key, undated
@@ -110,8 +117,7 @@ class TurnReader:
             return TurnsRead(ExtractionResult(problem=str(exc), usage=Usage.of_failure(exc)))
         except ModelError as exc:
             return TurnsRead(ExtractionResult(usage=Usage.of_failure(exc)), exc)
-        stored = await self._store_found(chunk, found, remembered, lease)
-        return TurnsRead(summed(stored, asked))
+        return TurnsRead(summed(await self._store_found(chunk, found, remembered, lease), asked))
 
     async def count_attempts(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
         """Count one failed attempt for each turn, because the model gave no usable answer.
@@ -167,7 +173,7 @@ class TurnReader:
             remembered = await in_thread(self._remembered, to_ask, context)
             turns = [one.turn for one in to_ask]
             with telemetry.span("extract", turns=len(turns)) as seen:
-                extraction = await Budget(self._budget_s).wait_for(
+                extraction = await Asking(CallBudget(sys.maxsize), self._budget_s).ask(
                     self._model.extract, turns, context=context, remembered=remembered
                 )
                 seen.set_attribute("candidates", len(extraction.candidates))

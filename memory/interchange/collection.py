@@ -18,12 +18,7 @@ import numpy as np
 from pydantic import BeforeValidator, PlainSerializer
 
 from memory.interchange.databases import (
-    Postgres,
-    Sqlite,
-    connected,
     copied,
-    sqlite_file,
-    without_password,
 )
 from memory.interchange.foreign import (
     MILLISECONDS_FROM,
@@ -240,75 +235,6 @@ class OpenCollection(ABC):
     @abstractmethod
     def delete(self, ids: Sequence[str]) -> None:
         """Delete the rows with these ids."""
-
-
-# --- collections in the tables of a database ------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DatabaseStore(ExternalStore):
-    """A collection in tables of a database; `place` is a SQLite file or a PostgreSQL URL."""
-
-    place: Path | str
-
-    @property
-    def address(self) -> str:
-        return without_password(self.place) if isinstance(self.place, str) else super().address
-
-    @property
-    def files(self) -> list[Path]:
-        return [self.place] if isinstance(self.place, Path) and self.place.is_file() else []
-
-    @abstractmethod
-    def rows_in(self, db: Sqlite | Postgres) -> OpenTables:
-        """Return this store's collection in an open database.
-
-        Raises: InputError if the database does not have the collection.
-        """
-
-    @contextmanager
-    def opened(self, copy: Path | None = None) -> Iterator[OpenTables]:
-        with self._database(copy) as db, db.transaction(writing=False):
-            yield self.rows_in(db)
-
-    @contextmanager
-    def writing(
-        self,
-        collection_id: str,  # noqa: ARG002
-        sync_threshold: int | None,  # noqa: ARG002
-    ) -> Iterator[OpenTables]:
-        """Open the tables for writing; each `step()` is one transaction.
-
-        In PostgreSQL, `stored()` locks the rows that it returns until the transaction ends.
-        """
-        with self._database() as db:
-            yield replace(self.rows_in(db), lock=db.lock)
-
-    def _database(self, copy: Path | None = None) -> AbstractContextManager[Sqlite | Postgres]:
-        place = self.place
-        return sqlite_file(place, copy) if isinstance(place, Path) else connected(place)
-
-
-@dataclass(frozen=True)
-class OpenTables(OpenCollection):
-    """A collection in tables of an open database.
-
-    `lock` is the SQL that is appended to a SELECT to lock its rows. It is empty for reading.
-    """
-
-    db: Sqlite | Postgres
-    lock: str = ""
-
-    @property
-    @abstractmethod
-    def tables(self) -> list[str]:
-        """The names of the collection's tables, quoted for SQL where needed."""
-
-    def check_rights(self) -> None:
-        self.db.check_rights(self.tables)
-
-    def step(self) -> AbstractContextManager[None]:
-        return self.db.transaction(writing=True)
 
 
 # --- rows -----------------------------------------------------------------------------------------

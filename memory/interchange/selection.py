@@ -21,7 +21,7 @@ from memory.interchange.foreign import (
     ends_at,
     text_of,
 )
-from memory.interchange.qdrant import is_qdrant
+from memory.interchange.vector_stores import is_qdrant
 from memory.models import Memory
 from memory.text import shortened, starts_with
 

@@ -29,8 +29,8 @@ from memory.ledger.decisions import NOTHING_BEFORE, Decisions, Refusals
 from memory.ledger.judgements import Attempts, DistinctPairs, Readings, ScopedText, TextPair
 from memory.ledger.links import Links
 from memory.ledger.memories import MemoryRows, Row, Superseded
-from memory.ledger.tables import Prepared, Transaction, by_time
-from memory.ledger.terms import Terms, terms_of
+from memory.ledger.tables import Prepared, Transaction, among, by_time
+from memory.ledger.terms import TERM_STATES, Terms, terms_of, update_index
 from memory.ledger.vectors import Followers, TextVectors, VectorTable
 from memory.models import Action, Decision
 
@@ -55,6 +55,11 @@ class Counts:
 _LONG_S, _SHORT_S = 0.03, 0.015
 """Transactions that take longer than the first get fewer rows, shorter than the second more."""
 T = TypeVar("T")
+
+_RAISE = Prepared(t.counter.update().values(value=sa.bindparam("latest")))
+_TOUCH = Prepared(
+    t.memories.update().where(among(t.memories.c.id, "ids")).values(revision=sa.bindparam("latest"))
+)
 
 
 class Ledger:
@@ -205,8 +210,13 @@ class Ledger:
             if (stored := writer.meta("schema_version")) != t.SCHEMA_VERSION:
                 self._check_version(stored)
             yield writer
-            writer.terms.follow(writer.transaction.reworded, read)
-            writer.transaction.take_revision()
+            done = writer.transaction
+            if done.reworded:
+                update_index(connection, TERM_STATES.rows(connection, ids=done.reworded), read)
+            if done.numbered or done.touched:
+                _RAISE.run(connection, [{"latest": done.revision}])
+            if done.touched:
+                _TOUCH.run(connection, [{"ids": sorted(done.touched), "latest": done.revision}])
 
     def store_id(self) -> str:
         with self.writing() as writer:
@@ -309,21 +319,21 @@ class Reader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.transaction = Transaction(connection)
-        self.memories = MemoryRows(self.transaction)
-        self.superseded = Superseded(self.transaction)
-        self.vectors = TextVectors(self.transaction)
-        self.links = Links(self.transaction)
-        self.distinct = DistinctPairs(self.transaction)
-        self.attempts = Attempts(self.transaction)
-        self.decisions = Decisions(self.transaction)
-        self.refusals = Refusals(self.transaction)
-        self.turns = Turns(self.transaction)
-        self.leases = Leases(self.transaction)
-        self.episodes = Episodes(self.transaction)
-        self.followers = Followers(self.transaction)
-        self.items = Items(self.transaction)
-        self.readings = Readings(self.transaction)
-        self.terms = Terms(self.transaction)
+        self.links = Links(self.transaction, connection)
+        self.memories = MemoryRows(self.transaction, connection, self.links)
+        self.superseded = Superseded(self.transaction, connection, self.links)
+        self.vectors = TextVectors(self.transaction, connection)
+        self.distinct = DistinctPairs(self.transaction, connection)
+        self.attempts = Attempts(self.transaction, connection)
+        self.decisions = Decisions(self.transaction, connection)
+        self.refusals = Refusals(self.transaction, connection)
+        self.turns = Turns(self.transaction, connection)
+        self.leases = Leases(self.transaction, connection)
+        self.episodes = Episodes(self.transaction, connection)
+        self.followers = Followers(self.transaction, connection)
+        self.items = Items(self.transaction, connection)
+        self.readings = Readings(self.transaction, connection)
+        self.terms = Terms(self.transaction, connection)
 
     def revision(self) -> int:
         return self.transaction.revision - 1

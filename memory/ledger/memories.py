@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -77,8 +77,11 @@ _LIVE_LINKS = Prepared(
 )
 
 
+@dataclass(eq=False)
 class MemoryRows(Successors):
     """The table of memories; each row comes with the memory's links to other live memories."""
+
+    _links: Links
 
     def row(self, memory_id: str) -> Row | None:
         return self.rows([memory_id]).get(memory_id)
@@ -193,10 +196,6 @@ class MemoryRows(Successors):
         return {name: rows[end] for name, end in ends.items()}
 
     # --- writing: each memory that is written gets a new revision ---
-
-    @cached_property
-    def _links(self) -> Links:
-        return Links(self._transaction)
 
     def insert_all(self, memories: Sequence[Memory]) -> None:
         """Store new live memories, in this order, with their links.

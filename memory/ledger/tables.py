@@ -498,10 +498,6 @@ _NOW_S = {
 }
 
 _LATEST = Prepared(sa.select(counter.c.value))
-_RAISE = Prepared(counter.update().values(value=sa.bindparam("latest")))
-_TOUCH = Prepared(
-    memories.update().where(among(memories.c.id, "ids")).values(revision=sa.bindparam("latest"))
-)
 
 
 @dataclass(eq=False)
@@ -528,16 +524,6 @@ class Transaction:
         found = _LATEST.rows(self.connection)
         return int(found[0].value) + 1 if found else 1
 
-    def take_revision(self) -> None:
-        """Record this transaction's revision as the latest, and give it to the `touched` memories.
-
-        Do nothing if no row was written. Call this method as the last step before the commit.
-        """
-        if self.numbered or self.touched:
-            _RAISE.run(self.connection, [{"latest": self.revision}])
-        if self.touched:
-            _TOUCH.run(self.connection, [{"ids": sorted(self.touched), "latest": self.revision}])
-
     def now_s(self) -> float:
         return float(self.connection.scalar(sa.text(_NOW_S[self.dialect])))
 
@@ -561,10 +547,10 @@ def upsert(table: sa.Table, dialect: str) -> Any:
     return postgresql.insert(table)
 
 
+@dataclass(eq=False)
 class TableGroup:
-    def __init__(self, transaction: Transaction) -> None:
-        self._transaction = transaction
-        self._connection = transaction.connection
+    _transaction: Transaction
+    _connection: Connection
 
 
 # --- columns that several tables use --------------------------------------------------------------

@@ -48,7 +48,7 @@ _IN_BLOCK = Prepared(
         among(t.postings.c.term, "terms"),
     )
 )
-_STATES = Prepared(
+TERM_STATES = Prepared(
     sa.select(
         *(t.memories.c[name] for name in ("seq", "live", "user", "content")),
         t.term_lists.c.owner,
@@ -175,15 +175,6 @@ class Terms(TableGroup):
             query = query.where(t.memories.c.user == user)
         return list(map(_ranked_row, self._connection.execute(query)))
 
-    def follow(self, ids: Collection[str], read: TermsOf) -> None:
-        """Update the index for the memories `ids`, which this transaction wrote.
-
-        Call it after all other writes of the transaction. `read`: the terms of texts that were read
-        before the transaction.
-        """
-        if ids:
-            _update_index(self._connection, _STATES.rows(self._connection, ids=ids), read)
-
 
 def fill_terms(connection: sa.Connection) -> None:
     memories = sa.table("memories", *map(sa.column, ("seq", "live", "user", "content")))
@@ -191,7 +182,7 @@ def fill_terms(connection: sa.Connection) -> None:
     for start in range(0, last + 1, 16 * _BLOCK):
         block = sa.and_(memories.c.seq >= start, memories.c.seq < start + 16 * _BLOCK)
         rows = connection.execute(sa.select(memories).where(block, memories.c.live)).all()
-        _update_index(connection, ((*row, None, None) for row in rows))
+        update_index(connection, ((*row, None, None) for row in rows))
 
 
 TermsOf = Mapping[str, Sequence[str]]
@@ -202,10 +193,10 @@ def terms_of(texts: Iterable[str]) -> TermsOf:
     return {text: list(map(_hashed, search_terms(text))) for text in texts}
 
 
-def _update_index(
+def update_index(
     connection: sa.Connection, states: Iterable[Sequence[Any]], read: TermsOf = MappingProxyType({})
 ) -> None:
-    """Update the index of terms for memories.
+    """Update the index of terms for memories, after all other writes of the transaction.
 
     Each of `states` holds six values about a memory. The first four are its number, whether it is
     live, its user and its text. The last two are what the index holds for the memory now: the

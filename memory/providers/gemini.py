@@ -27,6 +27,7 @@ from memory.runtime import OfEachLoop
 DEFAULT_MODEL = "gemini-3-flash-preview"
 DEFAULT_EMBEDDING = "gemini-embedding-2"
 DEFAULT_DIM = 768
+_KEY = "GEMINI_API_KEY"
 _MAX_OUTPUT_TOKENS = 8_192
 
 
@@ -47,7 +48,7 @@ class GeminiModel(RemoteModel):
         *,
         client: genai.Client | None = None,
     ) -> None:
-        called = _called(config.model or DEFAULT_MODEL, "llm.model")
+        called = Called("Gemini", config.model or DEFAULT_MODEL, "llm.model", _KEY)
         super().__init__(called, config, extract_prompt)
         self._api_key = api_key or SecretStr("")
         self._given = client
@@ -121,7 +122,7 @@ class GeminiEmbedder(RemoteEmbedder):
         model, dim = model or DEFAULT_EMBEDDING, dim or DEFAULT_DIM
         self._client = _client(api_key, config)
         super().__init__(
-            _called(model, "memory.embedding.model"),
+            Called("Gemini", model, "memory.embedding.model", _KEY),
             config,
             f"{model}-{dim}/sentence-similarity/unit/nfkc-casefold",
             dim,
@@ -158,10 +159,6 @@ def _client(
             httpx_async_client=connections,
         ),
     )
-
-
-def _called(model: str, setting: str) -> Called:
-    return Called("Gemini", model, setting, "GEMINI_API_KEY")
 
 
 def _mapped(exc: Exception, called: Called) -> ModelError:

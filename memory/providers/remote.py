@@ -44,7 +44,7 @@ from memory.models import (
     Verdict,
 )
 from memory.providers import prompts
-from memory.providers.budget import another_try
+from memory.providers.asking import another_try
 from memory.runtime import OfEachLoop, in_thread_if_long
 
 _FIRST_PAUSE_S = 1.0

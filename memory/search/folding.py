@@ -220,9 +220,10 @@ def collapse(texts: Sequence[str]) -> list[Collapsed]:
     """Fold texts that state the same; mark those that contradict each other.
 
     For the hits of any search, best first. No model, embedder or store is needed. Of texts that
-    state the same, the one that states most is returned, at the better of their ranks. Two texts
-    contradict each other if they differ in one place only: in a number, date, name or negation.
-    Both are returned; which one is right, nobody knows.
+    state the same, one is returned, at the best of their ranks. A text that adds a word ("a water
+    gun" to "a gun") may state something else, and stays. Two texts contradict each other if they
+    differ in one place only: in a number, date, name or negation. Both are returned; which one is
+    right, nobody knows.
 
         >>> from memory import collapse
         >>> hits = ["Mia has a cat.", "Mia really has a cat!", "Mia has no cat."]
@@ -238,7 +239,7 @@ def collapse(texts: Sequence[str]) -> list[Collapsed]:
     ]
     groups = {
         _position(hit.memory): tuple(map(_position, hit.also))
-        for hit in folded(hits, lambda *_: True)
+        for hit in folded(hits, lambda longer, shorter: states(shorter, longer))
     }
     hidden = {n for also in groups.values() for n in also}
     ranks = {n: min(n, *groups.get(n, ()), n) for n in range(len(texts)) if n not in hidden}

@@ -57,10 +57,6 @@ def index_faults() -> Iterator[None]:
         raise IndexFault(f"the index failed ({type(exc).__name__}: {exc})") from exc
 
 
-def metadata_fields(queries: Sequence[Query]) -> set[str]:
-    return {name for query in queries for name in query.scope.metadata_fields}
-
-
 class Follower:
     """An approximate index that is kept up to date with one ledger.
 
@@ -90,10 +86,11 @@ class Follower:
         """
         with self._lock:
             watermark = self._watermark()
+            fields = {name for query in queries for name in query.scope.metadata_fields}
             with self._ledger.reading() as reader:
                 behind = reader.followers.lag(watermark)
                 changes = (
-                    reader.followers.changes(watermark, fields=metadata_fields(queries))
+                    reader.followers.changes(watermark, fields=fields)
                     if behind <= self._lag
                     else []
                 )

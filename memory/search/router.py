@@ -20,7 +20,7 @@ import numpy.typing as npt
 from memory.errors import IndexFault
 from memory.ledger import Change, Ledger, LiveRow, Reader
 from memory.models import Query, Scope, Vector, VectorIndex, Vectors
-from memory.search.index import Follower, index_faults, metadata_fields
+from memory.search.index import Follower, index_faults
 from memory.search.scores import Best, Ints, Spread, WordScores, chunks, multiplied, slack
 
 EVERYBODY = Scope(())
@@ -259,9 +259,10 @@ class VectorsByUser:
 
         Raises: IndexFault, LedgerError.
         """
+        fields = {name for query in queries for name in query.scope.metadata_fields}
         while True:
             with self._lock:
-                if fresh := metadata_fields(queries).difference(self._fields):
+                if fresh := fields.difference(self._fields):
                     self._fields = (*self._fields, *sorted(fresh))
                     self.loaded.clear()
                 if owner == _NOBODY and EVERYBODY in self.loaded:
@@ -372,7 +373,7 @@ def nearest_in_parts(ledger: Ledger, owner: Scope, queries: Sequence[Query]) -> 
 
     Raises: LedgerError, IndexFault.
     """
-    fields = metadata_fields(queries)
+    fields = {name for query in queries for name in query.scope.metadata_fields}
     best: list[list[tuple[float, int, str]]] = [[] for _ in queries]
     with ledger.reading() as reader:
         for part, rows in enumerate(reader.followers.live(owner, fields)):

@@ -1,10 +1,7 @@
 # Written by `python -m scripts.faces`.
-from .applying import Conflict as Conflict
-from .asking import Asker as Asker, NOBODY as NOBODY, RetryPolicy as RetryPolicy
-from .forgetting import Forgotten as Forgotten, ForgottenUser as ForgottenUser, erase as erase, forget_user as forget_user, scrub as scrub
-from .matching import matching as matching
-from .nearby import Arrivals as Arrivals, Nearby as Nearby, NewMemory as NewMemory
+from .asking import Asker as Asker, NOBODY as NOBODY, RetryPolicy as RetryPolicy, kept_apart as kept_apart
+from .forgetting import Forgotten as Forgotten, ForgottenUser as ForgottenUser, erase as erase, forget_user as forget_user, matching as matching, scrub as scrub
 from .store import MemoryStore as MemoryStore, reworded as reworded, utc_now as utc_now
 from .superseding import Holds as Holds, Suspect as Suspect, add_ended as add_ended, answer as answer, superseding as superseding, suspects as suspects
 from .undoing import close_pending as close_pending, plan_undo as plan_undo, reopen_pending as reopen_pending
-from .unread import unread_snapshot as unread_snapshot
+from .writing import Conflict as Conflict, Nearby as Nearby, NewMemory as NewMemory

@@ -8,7 +8,13 @@ from enum import Enum
 from functools import cached_property
 
 from memory.ledger import Reader, TextPair
-from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
+from memory.models import (
+    JUDGES,
+    OFFLINE,
+    Judge,
+    Scope,
+    ScopeField,
+)
 from memory.text import text_of
 
 
@@ -65,8 +71,9 @@ class Asker:
         """
         if self.retry is RetryPolicy.AGAIN:
             return set()
-        due = now if self.retry is RetryPolicy.WHEN_DUE else None
-        return reader.attempts.waiting(self.model, due)
+        return reader.attempts.waiting(
+            self.model, now if self.retry is RetryPolicy.WHEN_DUE else None
+        )
 
 
 def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:

@@ -1,4 +1,4 @@
-"""`MemoryStore`: finds similar memories, and writes decisions to the ledger (the SQL database)."""
+"""`MemoryStore`: the memories of a ledger; `writing` changes them, and this file finds them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import partial
-from typing import TypeVar
 
 from pydantic import ValidationError
 
 from memory.coverage import asks_about_past
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
 from memory.ledger import (
-    AdaptiveBatchSize,
+    NOTHING_BEFORE,
     Counts,
     DecisionRecord,
-    Lease,
     Ledger,
-    Reader,
-    Row,
     Snapshot,
     Writer,
     split_repeats,
@@ -66,21 +62,18 @@ from memory.search import (
     word_scores,
 )
 from memory.store import undoing
-from memory.store.applying import Applier, Conflict
 from memory.store.asking import NOBODY, Asker, kept_apart
-from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
-from memory.store.nearby import Arrivals, Nearby, NewMemory
-from memory.text import clean, text_key, text_of, wordings
+from memory.store.writing import MemoryWriter, NewMemory
+from memory.text import clean, text_key, wordings
 
-T = TypeVar("T")
 FOLDED = 5
 """How many more memories a search ranks than it returns, since some of them may be folded."""
 utc_now: Clock = partial(datetime.now, UTC)
 """The default clock of a store."""
 
 
-class MemoryStore:
+class MemoryStore(MemoryWriter):
     """The live memories of a ledger: find, add, change, undo and forget them.
 
     A store may be shared between threads. Use it as a context manager, or call `close`. Methods
@@ -120,20 +113,12 @@ class MemoryStore:
         - `folds`: whether `search` shows one of several memories that state the same.
         - `zone`: the time zone in which people speak; None means that of `clock`.
         """
-        self.ledger = ledger
-        self.clock = clock
+        index = SearchRouter(ledger, vectors_mb << 20, open_index, at_once=index_at_once)
+        super().__init__(ledger, embedder, index, scale, scope_fields, clock, new_id)
         self.now: Clock = lambda: self.clock() if zone is None else self.clock().astimezone(zone)
         """Returns the current time as people say it: with the offset of their time zone."""
-        self.new_id = new_id
-        self.embeddings = EmbeddingCache(ledger, embedder)
-        self.index = SearchRouter(ledger, vectors_mb << 20, open_index, at_once=index_at_once)
-        self.scale = scale
         self._hybrid = hybrid
-        self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
-        self.scope_fields = scope_fields
         self.showing = Showing(ledger, self.scope_of, folds=folds)
-        self.pace = AdaptiveBatchSize()
-        self.applier = Applier(self.embeddings, lambda: self.scale, self.scope_of, clock)
         telemetry.watch(self)
 
     def close(self) -> None:
@@ -337,51 +322,6 @@ class MemoryStore:
         hits = self._by_cosine(Probe(new.content, embedded.vector), scope, 1, scale=self.scale)
         return next((hit for hit in hits if hit.similarity >= threshold), None)
 
-    def prepare(self, memories: Sequence[Memory], nearby: Nearby) -> list[NewMemory]:
-        """Embed new memories and search for what may be near them; return an item for each.
-
-        No transaction is open during the search. A memory may be given several times.
-
-        >>> store.prepare([], Nearby(4, 0.9))
-        []
-
-        Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
-        """
-        keys = [text_key(memory.content) for memory in memories]
-        scopes = [self.scope_of(memory) for memory in memories]
-        with self.ledger.reading(self.clock()) as reader:
-            self.embeddings.check(reader)
-            revision, known = reader.revision(), reader.vectors.of(keys)
-            distinct = reader.distinct.of_all(
-                [(scope, one.dated_key) for scope, one in zip(scopes, memories, strict=True)],
-                nearby.bound_by,
-            )
-            spare = [  # the search may find these, but they are left out
-                len(reader.memories.live_with_texts({*map(text_of, others)}, scope))
-                if others
-                else 0
-                for others, scope in zip(distinct, scopes, strict=True)
-            ]
-        new = [
-            NewMemory(one.memory, one.vector, revision=revision)
-            for one in self.embeddings.embed(memories, known)
-        ]
-        queries = {
-            n: Query(
-                one.vector,
-                scopes[n],
-                nearby.k + spare[n],
-                self.scale.cosine(nearby.min_similarity, one.memory.content),
-            )
-            for n, one in enumerate(new)
-            if one.vector is not None and nearby.k
-        }
-        try:
-            near = dict(zip(queries, self.index.nearest(list(queries.values())), strict=True))
-        except MemoryPipelineError as exc:
-            return [replace(one, fault=str(exc)) for one in new]
-        return [replace(one, near=tuple(near.get(n, ()))) for n, one in enumerate(new)]
-
     # --- writing ---
 
     def new_memory(self, content: str, *, user: str | None = None) -> Memory:
@@ -402,8 +342,9 @@ class MemoryStore:
         'Abe rows.'
         """
         new = [NewMemory(one.memory, one.vector) for one in self.embeddings.embed([memory])]
-        [outcome] = self.write(new, Nearby(0, 1.0), _as_it_is)
-        return outcome.memory if isinstance(outcome, Outcome) else memory
+        as_it_is = "stored as it is"
+        [done] = self.write(new, lambda one: Decision(Action.ADD, as_it_is, (one.memory,)))
+        return done.memory if isinstance(done, Outcome) else memory
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
         """Store memories in one transaction, without comparing them with similar ones.
@@ -432,99 +373,24 @@ class MemoryStore:
                     stored.append(None if earlier is None else memory)
                     if earlier is None:
                         new.append(replace(one, memory=memory))
-                self.applier.add(writer, new, "stored as it is", run)
-                self.applier.end_outdated(writer, [one.memory for one in new], run)
+                if new:
+                    self._insert(writer, new, run)
         telemetry.decisions.add(
             stored.count(None), {"kind": Action.ADD.value, "pending": False, "by": "policy"}
         )
         return stored
 
-    def write(
-        self,
-        new: Sequence[NewMemory],
-        nearby: Nearby,
-        decide: Callable[[NewMemory], Decision | T],
-        *,
-        arrivals: Arrivals | None = None,
-        answered: Decision | None = None,
-        run: str | None = None,
-        lease: Lease | None = None,
-    ) -> list[Outcome | Conflict | T]:
-        """Decide about prepared memories and store them, in order and in one transaction.
+    def _insert(self, writer: Writer, new: Sequence[Embedded], run: str | None) -> None:
+        """Store new memories as they are, in a few statements however many they are.
 
-        `decide` gets each memory with its `matches`. If it returns a Decision, the decision is
-        applied at once, with the matches as its candidates, and the next memory is compared with
-        the result. If it returns anything
-        else, or a decision whose condition does not hold, that is the last item of the result, and
-        the memories after it are not stored.
-
-        `nearby`: what was given to `prepare`. `arrivals`: needed if the memories are written in
-        several calls. `answered`: the decision about the first memory, if it is made already.
-        `run`: the name of the batch or import that the decisions are recorded under.
-
-        >>> store.write([], Nearby(4, 0.9), lambda new: None)
-        []
-
-        Raises: LeaseLost if `lease` is given but no longer held; nothing is stored then.
+        They must not be stored already, their ids must be unused, and no two may be the same.
         """
-        made = self.applier.vectors_of_made([answered]) if answered else {}
-        if arrivals is None and len(new) > 1:
-            arrivals = Arrivals()
-        done: list[Outcome | Conflict | T] = []
-        contents = (one.memory.content for one in new)
-        with self.pace.writing(self.ledger, len(new), contents) as writer:
-            if lease is not None:
-                writer.leases.check(lease)
-            for one in new:
-                decided: Decision | Outcome | T
-                if answered is None:
-                    decided = self._decided(writer, one, nearby, decide, arrivals)
-                else:
-                    decided, answered = answered, None
-                if isinstance(decided, Decision):
-                    done.append(self.applier.apply(writer, decided, made, run))
-                    if arrivals is not None and isinstance(done[-1], Outcome):
-                        arrivals.add(decided, made, writer.transaction.revision)
-                else:
-                    done.append(decided)
-                if not isinstance(done[-1], Outcome):
-                    break
-            stored = [one.memory for one in done if isinstance(one, Outcome) and one.number]
-            self.applier.end_outdated(writer, stored, run)
-        for outcome in done:
-            _count(outcome)
-        return done
-
-    def _decided(
-        self,
-        writer: Writer,
-        new: NewMemory,
-        nearby: Nearby,
-        decide: Callable[[NewMemory], Decision | T],
-        arrivals: Arrivals | None,
-    ) -> Decision | Outcome | T:
-        memory = new.memory
-        [(earlier, id_is_taken)] = writer.memories.earlier_arrivals([memory])
-        if earlier is not None or id_is_taken:
-            memory = self._received(writer, memory, earlier)
-        if earlier is not None:
-            return Outcome(memory, Action.KNOWN, "it arrived before")
-        matches = self._matches(writer, replace(new, memory=memory), nearby, arrivals)
-        near = self._cohesive(writer, new, matches, nearby) if nearby.cohesive else matches
-        decision = decide(
-            replace(
-                new,
-                memory=memory,
-                revision=writer.revision(),
-                matches=near,
-                left_out=len(near) < len(matches),
-            )
-        )
-        if not isinstance(decision, Decision):
-            return decision
-        arrival = decision.arrival or Embedded(memory, new.vector)
-        candidates = tuple((hit.memory.id, hit.similarity) for hit in near)
-        return replace(decision, arrival=arrival, candidates=candidates)
+        memories = [one.memory for one in new]
+        writer.memories.insert_all(memories)
+        self.embeddings.keep(writer, ((one.memory.content, one.vector) for one in new))
+        added = (Decision(Action.ADD, "stored as it is", (memory,)) for memory in memories)
+        writer.decisions.record([(one, NOTHING_BEFORE) for one in added], self.clock(), run)
+        self._end_outdated(writer, memories, run)
 
     def update(self, memory_id: str, new_content: str) -> None:
         """Replace the text of a memory, which keeps its id.
@@ -548,40 +414,6 @@ class MemoryStore:
             )
             if isinstance(self.apply(decision), Outcome):
                 return
-
-    def apply(
-        self, decision: Decision, *, run: str | None = None, lease: Lease | None = None
-    ) -> Outcome | Conflict:
-        """Apply a decision if its condition still holds; else change nothing, return a Conflict.
-
-        `run`, `lease`: as for `write`.
-
-        >>> from memory.models import Action, Decision
-        >>> added = store.add(store.new_memory("Cleo rows.", user="Cleo"))
-        >>> store.apply(Decision(Action.KEEP_BOTH, "kept", (added,))).action.value
-        'keep_both'
-        """
-        return self.apply_all([decision], run=run, lease=lease)[0]
-
-    def apply_all(
-        self, decisions: Sequence[Decision], *, run: str | None = None, lease: Lease | None = None
-    ) -> list[Outcome | Conflict]:
-        """Apply decisions in order and in one transaction; return an item for each.
-
-        Each decision is applied if its condition holds after the decisions before it.
-
-        >>> store.apply_all([])
-        []
-        """
-        made = self.applier.vectors_of_made(decisions)
-        texts = (one.memory.content for one in made.values())
-        with self.pace.writing(self.ledger, len(decisions), texts) as writer:
-            if lease is not None:
-                writer.leases.check(lease)
-            done = [self.applier.apply(writer, one, made, run) for one in decisions]
-        for outcome in done:
-            _count(outcome)
-        return done
 
     def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
@@ -715,70 +547,6 @@ class MemoryStore:
             (replace(hit, until=rows[hit.memory.id].until), ends[hit.memory.id]) for hit in hits
         ]
 
-    def _received(self, reader: Reader, memory: Memory, earlier: Row | None) -> Memory:
-        """Return the live successor of `earlier`; if it is None, the memory with an unused id."""
-        if earlier is not None:
-            alive = earlier if earlier.live else reader.memories.living(earlier.memory.id)
-            return memory if alive is None else alive.memory
-        own = {"id": self.new_id(), "external_id": memory.external_id or memory.id}
-        return memory.model_copy(update=own)
-
-    def _matches(
-        self,
-        reader: Reader,
-        new: NewMemory,
-        nearby: Nearby,
-        arrivals: Arrivals | None = None,
-    ) -> tuple[SearchResult, ...]:
-        """Return the stored memories that a new memory is compared with, most similar first.
-
-        `arrivals`: the memories that were stored after the search.
-        """
-        if not nearby.k:
-            return ()
-        memory, scope = new.memory, self.scope_of(new.memory)
-        key = text_key(memory.content)
-        copies = reader.memories.live_with_texts([key], scope)
-        matches = [SearchResult(row.memory, 1.0) for row in copies]
-        names = list(new.near)
-        came = arrivals is not None or reader.revision() > new.revision
-        if new.vector is not None and came:
-            min_cosine = self.scale.cosine(nearby.min_similarity, memory.content)
-            arrivals = arrivals or Arrivals()
-            names += arrivals.near(reader, scope, new.vector, new.revision, min_cosine)
-        rows = reader.memories.rows(names)
-        if new.vector is not None and rows:
-            [distinct] = reader.distinct.of_all([(scope, memory.dated_key)], nearby.bound_by)
-            others = [
-                row
-                for row in rows.values()
-                if row.live
-                and row.text_key != key
-                and row.dated_key not in distinct
-                and self.scope_of(row.memory) == scope
-            ]
-            alike = ranked(reader, Probe(memory.content, new.vector), others, self.scale)
-            matches += [hit for hit in alike if hit.similarity >= nearby.min_similarity]
-        return tuple(matches[: nearby.k])
-
-    def _cohesive(
-        self, reader: Reader, new: NewMemory, matches: tuple[SearchResult, ...], nearby: Nearby
-    ) -> tuple[SearchResult, ...]:
-        """Return the matches without those that have replaced a memory unlike the new one.
-
-        For example, the new memory is similar to b, and b has replaced a. If the new memory is not
-        similar to a, then b is left out. Memories without a vector do not count.
-        """
-        if not nearby.cohesive or new.vector is None:
-            return matches
-        probe, like = Probe(new.memory.content, new.vector), []
-        for hit in matches:
-            replaced = reader.memories.rows(reader.memories.ancestors(hit.memory.id)).values()
-            alike = ranked(reader, probe, replaced, self.scale)
-            if all(one.similarity >= nearby.min_similarity for one in alike):
-                like.append(hit)
-        return tuple(like)
-
 
 def _scope_to_search(
     user: str | None, scope: Scope | None, *, everyone: bool, private: bool
@@ -790,16 +558,6 @@ def _scope_to_search(
     if scope is not None:
         return scope
     return Scope.of_all(private=private) if user is None else Scope.of_user(user)
-
-
-def _as_it_is(new: NewMemory) -> Decision:
-    return Decision(Action.ADD, "stored as it is", (new.memory,))
-
-
-def _count(outcome: Outcome | Conflict | object) -> None:
-    if isinstance(outcome, Outcome) and outcome.number:
-        kind, by = outcome.action.value, outcome.model or "policy"
-        telemetry.decisions.add(1, {"kind": kind, "pending": outcome.pending, "by": by})
 
 
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:

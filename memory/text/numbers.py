@@ -15,6 +15,7 @@ _HOUR = re.compile(r"\d{1,2}").fullmatch
 _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})$")
 _ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th"})
 _HALVES = frozenset({"am", "pm"})
+_HAN_SCALES = frozenset("百千万萬億亿")
 _GROWING = _ORDINAL_ENDINGS | _HALVES | {"and"}
 
 
@@ -99,6 +100,8 @@ def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]
             total, part = total + part * SCALES[token.key], 0.0
         elif token.kind is Kind.SCALE:
             part *= SCALES[token.key]
+        elif token.kind is Kind.NUMBER and token.surface in _HAN_SCALES:  # 12万
+            part *= float(token.key)
         elif in_words and _continues(total, part, tokens[position + joined]):
             part += float(tokens[position + joined].key)
             position += joined

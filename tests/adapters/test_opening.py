@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from memory.adapters.opening import LazyMemory
+from memory.adapters import LazyMemory
 from memory.assembly import open_chat_memory
 from memory.config import Config, MemoryConfig
 from memory.extractor import ChatMemory

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from memory.agent import build_tools
-from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats
-from memory.agent.memory_store import AgentMemory
+from memory.agent.memory_store import AgentMemory, ConsolidationEngine, ConsolidationStats
 from memory.agent.schemas import Consolidated, MergeCandidate, Remembered
 from memory.assembly import open_store
 from memory.config import Config, MemoryConfig

@@ -14,8 +14,7 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.agent.consolidation import ConsolidationEngine
-from memory.agent.memory_store import AgentMemory, MemorySearchResult
+from memory.agent.memory_store import AgentMemory, ConsolidationEngine, MemorySearchResult
 from memory.errors import CannotUndo, ChangedMeanwhile, InputError, MemoryNotFound, StillStatedBy
 from memory.ledger import REVERSIBLE, Ledger
 from memory.models import INVERSE_LINK, Memory, Rules, SearchResult, Vectors

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memory.agent.consolidation import ConsolidationEngine
-from memory.agent.memory_store import AgentMemory
+from memory.agent.memory_store import AgentMemory, ConsolidationEngine
 from memory.agent.schemas import Recall
 from memory.agent.tools import AgentTools
 from memory.errors import MemoryPipelineError

@@ -12,8 +12,7 @@ from mcp import Client
 from pydantic import BaseModel
 
 from memory.agent import AgentServer
-from memory.agent.consolidation import ConsolidationEngine
-from memory.agent.memory_store import AgentMemory, OnSaved
+from memory.agent.memory_store import AgentMemory, ConsolidationEngine, OnSaved
 from memory.agent.schemas import TOOLS, Forgot, MemoryList, MemoryView, Remembered, shown_schema
 from memory.agent.tools import AgentTools
 from memory.agent.workspace_sync import WorkspaceMemorySync

@@ -101,7 +101,7 @@ def test_raw_import_audit_batch_and_again(run: Run, tmp_path: Path) -> None:
     done = run("memory-chat", "--deduplicate-memories").stdout
     assert "memories after  4" in done
     assert {memory["content"] for memory in exported(run)} == {
-        "mia adopted a cat in 2023",
+        "Mia adopted a cat in 2023.",
         "Mia adopted a cat in 2021.",
         "Jonas sails on the lake.",
     }
@@ -166,13 +166,13 @@ def test_one_memory_is_remembered_listed_and_recalled(run: Run) -> None:
     assert again.startswith("replace: same text\nmem_")
     [listed] = json.loads(run("memory-dedup", "list", "--user", "Mia", "--json").stdout)
     [found] = json.loads(run("memory-dedup", "recall", "who rows?", "--json").stdout)
-    assert listed["content"] == found["content"] == "mia rows"
-    assert "mia rows" in run("memory-dedup", "list", "--user", "Mia").stdout
+    assert listed["content"] == found["content"] == "Mia rows."
+    assert "Mia rows." in run("memory-dedup", "list", "--user", "Mia").stdout
     nobody = run("memory-dedup", "recall", "who rows?", "--user", " ", ok=False)
     assert failed(nobody) == "error: user: user is empty; give a name", "not everybody's"
     assert "there is Mia" in run("memory-dedup", "list", "--user", "mia").stderr
     *_, decision = json.loads(run("memory-dedup", "history", "--json").stdout)
-    assert sorted(decision["texts"].values()) == ["Mia rows.", "mia rows"]
+    assert sorted(decision["texts"].values()) == ["Mia rows.", "Mia rows."]
 
 
 def test_what_a_description_names_is_shown_and_erased(run: Run) -> None:
@@ -315,7 +315,7 @@ def test_one_memory_is_shown_with_all_it_stands_for(run: Run, tmp_path: Path) ->
     told = json.loads(run("memory-dedup", "show", str(live["id"]), "--json").stdout)
     assert [one["content"] for one in told["wordings"]] == [
         "Mia adopted a cat in 2023.",
-        "mia adopted a cat in 2023",
+        "Mia adopted a cat in 2023.",
     ]
     assert told["decisions"][-1]["recorded"]["by"] == "the rules, without a model"
     [decided] = json.loads(run("memory-dedup", "history", "--json").stdout)
@@ -646,7 +646,7 @@ def test_a_store_of_langgraph_is_brought_in_cleaned_written_back_and_taken_back(
         assert "imported 2: 1 add, 1 replace" in brought
         back = say(["write-back", "--to-langgraph", "store.db", "--yes"]).output
         assert "0 rows updated, 1 deleted" in back
-        assert keys() == ["b", "c"]
+        assert keys() == ["a", "c"]
         Path("store.db").rename("moved.db")
         undo = ["write-back", "--undo", "langgraph.undo-1.jsonl"]
         with pytest.raises(InputError, match="is not there"):
@@ -689,7 +689,7 @@ def test_files_and_prompts_of_a_langgraph_store_are_named_and_never_written(
         assert "files.proj (2), mine (2), prompts (2), scratch (1); --namespace" in brought
         assert "imported 3: 2 add, 1 replace" in brought
         assert "1 deleted" in say(["write-back", "--to-langgraph", "store.db", "--yes"]).output
-        assert keys("memories.mia") == ["b"]
+        assert keys("memories.mia") == ["a"]
         before = {name: keys(name) for name in ("files.proj", "mine", "prompts", "scratch")}
 
         with pytest.raises(InputError, match="has no namespace 'min'; there are: files"):
@@ -1153,7 +1153,7 @@ def test_the_retired_wordings_of_a_memory_are_shown(run: Run, tmp_path: Path) ->
     [memory] = exported(run)
     first, last = run("memory-dedup", "show", str(memory["id"])).stdout.splitlines()[:2]
     assert "retired Mia adopted a cat in 2023." in first
-    assert last.endswith(f"{memory['id']} live    mia adopted a cat in 2023")
+    assert last.endswith(f"{memory['id']} live    Mia adopted a cat in 2023.")
     unknown = failed(run("memory-dedup", "show", "mem_000000000000", ok=False))
     assert "no live memory has the id" in unknown
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.decide.pages import (
+from memory.decide.planning import (
     MOST_CHARACTERS,
     SURELY_MET,
     PageRules,

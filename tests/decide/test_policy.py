@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from memory.decide.policy import after_failure, decide_new, plan_group
-from memory.decide.verdicts import merged
+from memory.decide.policy import after_failure, decide_new, merged, plan_group
 from memory.models import (
     Action,
     Decision,
@@ -59,8 +58,32 @@ def test_decision_table(
     [survivor] = decision.survivors
     assert decision.action is Action.REPLACE
     assert (survivor.memory.id, survivor.stands_for) == (kept.id, (gone.id,))
-    assert survivor.memory.content == kept.content
+    assert survivor.memory.content == (old if similarity == 1.0 else kept.content)
     assert survivor.memory.timestamp == second.timestamp
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "shown"),
+    [
+        ("Mia has a cat.", "mia has a cat", "older"),
+        ("MIA HAS A CAT.", "Mia has a cat", "newer"),
+        ("Mia has a cat", "Mia has a cat.", "newer"),
+        ("Mia has a cat.", "Mia  has a cat.", "older"),
+        ("Mia has a cat. She rows.", "Mia has a cat. she rows.", "older"),
+        ("Mia has a cat.", "Mia has a cat!", "newer"),
+        ("美咲は猫が好きです。", "美咲は猫が好きです", "older"),
+    ],
+)
+def test_of_two_equal_texts_the_better_written_one_stays(
+    make_memory: MakeMemory, older: str, newer: str, shown: str
+) -> None:
+    """The newer memory stays, with its id and time; only the text that it shows may change."""
+    old, new = make_memory(older), make_memory(newer)
+    decision = decide(old, new, 1.0)
+    assert isinstance(decision, Decision)
+    [survivor] = decision.survivors
+    assert (survivor.memory.id, survivor.memory.timestamp) == (new.id, new.timestamp)
+    assert survivor.memory.content == {"older": older, "newer": newer}[shown]
 
 
 def test_nothing_similar_is_added(make_memory: MakeMemory) -> None:

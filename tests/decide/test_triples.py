@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from memory.coverage import Belief
-from memory.decide.verdicts import Part, checked
+from memory.decide.policy import Part, checked
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import MergeGroup, ProposedMerge, Question, Verdict
 from memory.store import MemoryStore

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.coverage import Belief
-from memory.decide.verdicts import Part, as_read, checked, decided, merged, resolve
+from memory.decide.policy import Part, as_read, checked, decided, merged, resolve
 from memory.models import (
     Action,
     Decision,

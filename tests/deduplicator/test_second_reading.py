@@ -12,16 +12,16 @@ from memory.config import MemoryConfig
 from memory.coverage import Belief
 from memory.decide import Part, checked
 from memory.deduplicator.deduplicator import MemoryDeduplicator
-from memory.deduplicator.judging import Judging
-from memory.deduplicator.trial import (
+from memory.deduplicator.judging import (
     FAITHFUL,
     MOST_WRONGLY_ACCEPTED,
     TRIAL,
+    Judging,
     accepted_wrongly,
 )
 from memory.errors import CallsSpent, ModelError, ModelUnavailable
 from memory.models import MergeReading, ProposedMerge, Rereading
-from memory.providers import Asking, Budget, CallBudget
+from memory.providers import Asking, CallBudget
 from memory.store import MemoryStore
 from memory.upkeep import examine
 from tests.conftest import MakeMemory
@@ -47,7 +47,7 @@ def part(make_memory: MakeMemory) -> Part:
 
 
 def asking(calls: int = 20) -> Asking:
-    return Asking(CallBudget(calls), Budget(10.0))
+    return Asking(CallBudget(calls), 10.0)
 
 
 def settle(reader: Judging, *parts: Part, ask: Asking | None = None) -> list[Belief]:

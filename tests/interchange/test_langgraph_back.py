@@ -17,8 +17,8 @@ import pytest
 
 from memory.errors import InputError
 from memory.interchange.foreign import Reading
-from memory.interchange.langgraph import LangGraphStore, langgraph_at
 from memory.interchange.selection import unexpired
+from memory.interchange.tables import LangGraphStore, langgraph_at
 from memory.store import MemoryStore
 from tests.interchange.backs import (
     MERGED,

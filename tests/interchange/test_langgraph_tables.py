@@ -14,7 +14,7 @@ import pytest
 from memory.errors import InputError
 from memory.interchange.databases import without_password
 from memory.interchange.foreign import Reading
-from memory.interchange.langgraph import langgraph_at
+from memory.interchange.tables import langgraph_at
 from memory.store import MemoryStore
 from tests.interchange.backs import (
     MERGED,

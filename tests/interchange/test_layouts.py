@@ -8,8 +8,8 @@ import pytest
 
 from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
-from memory.interchange.chroma import ChromaStore
 from memory.interchange.foreign import Reading, as_memories
+from memory.interchange.vector_stores import ChromaStore
 from memory.models import Memory
 from tests.interchange.layouts import fill
 

@@ -20,9 +20,8 @@ from memory.interchange.collection import Stored
 from memory.interchange.databases import copied
 from memory.interchange.foreign import ForeignRow, Reading, as_memories, as_memory
 from memory.interchange.jsonl import read_graph, to_memory, with_links_resolved
-from memory.interchange.langgraph import langgraph_at
-from memory.interchange.pgvector import PgvectorStore
 from memory.interchange.selection import unexpired, vector_folder, with_history
+from memory.interchange.tables import PgvectorStore, langgraph_at
 from memory.models import Memory
 
 pytestmark = pytest.mark.usefixtures("forked_chroma")

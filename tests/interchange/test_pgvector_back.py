@@ -14,7 +14,7 @@ from sqlalchemy.engine import URL
 
 from memory.errors import InputError
 from memory.interchange.foreign import Reading
-from memory.interchange.pgvector import PgvectorStore
+from memory.interchange.tables import PgvectorStore
 from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbeddings, word_vector
 from tests.interchange.backs import (

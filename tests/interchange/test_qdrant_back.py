@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from memory.errors import InputError
-from memory.interchange.qdrant import QdrantStore
+from memory.interchange.vector_stores import QdrantStore
 from memory.store import MemoryStore
 from tests.interchange.backs import (
     MERGED,

@@ -19,10 +19,10 @@ from chromadb.config import Settings
 from chromadb.utils.embedding_functions import register_embedding_function
 
 from memory.errors import InputError
-from memory.interchange.chroma import ChromaStore
 from memory.interchange.collection import Stored
 from memory.interchange.foreign import Reading, as_memories
 from memory.interchange.plan_back import WriteBackPlan
+from memory.interchange.vector_stores import ChromaStore
 from memory.interchange.write_back import (
     ChangedRow,
     UndoHeader,

@@ -6,9 +6,10 @@ from datetime import timedelta
 
 import numpy as np
 
+from memory.deduplicator import unread_snapshot
 from memory.ledger.ledger import Ledger
 from memory.models import Memory, Scope
-from memory.store import Asker, MemoryStore, unread_snapshot
+from memory.store import Asker, MemoryStore
 from memory.text import text_key
 from tests.doubles import PlacedEmbedder
 

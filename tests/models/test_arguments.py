@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,7 +147,9 @@ def test_a_misuse_is_named_in_one_line(
 
 
 @pytest.mark.parametrize("face", [Memories, ChatMemory])
-def test_every_argument_of_every_verb_is_checked(memories: Memories, face: type) -> None:
+def test_every_argument_of_every_verb_is_checked(
+    memories: Memories, face: type, tmp_path: Path
+) -> None:
     async def check(opened: Any) -> None:
         for verb, function in vars(face).items():
             if verb.startswith("_") or not callable(function):
@@ -158,7 +161,7 @@ def test_every_argument_of_every_verb_is_checked(memories: Memories, face: type)
                     await getattr(opened, verb)(**needed | {wrong.name: object()})
 
     async def run() -> None:
-        async with open_chat_memory(data_dir="chat", llm_provider="offline") as chat:
+        async with open_chat_memory(data_dir=str(tmp_path), llm_provider="offline") as chat:
             await check(memories if face is Memories else chat)
 
     asyncio.run(run())

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 
 import pytest
 
 from memory.errors import ModelUnavailable
-from memory.providers.budget import Budget, CallBudget
+from memory.models import Reply
+from memory.providers.asking import Asking, CallBudget
+
+ANSWERED = Reply(text="answered")
+
+
+def limited(seconds: float, clock: Callable[[], float] = time.monotonic) -> Asking:
+    return Asking(CallBudget(9), seconds, clock)
 
 
 class HandClock:
@@ -19,59 +28,60 @@ class HandClock:
     def __call__(self) -> float:
         return self.now_s
 
-    async def answer(self, after_s: float) -> str:
+    async def answer(self, after_s: float) -> Reply:
         self.now_s += after_s
-        return "answered"
+        return ANSWERED
 
 
 def test_several_questions_share_it() -> None:
     async def ask() -> None:
         clock = HandClock()
-        budget = Budget(0.5, clock)
+        asking = limited(0.5, clock)
         for _ in range(3):
-            assert await budget.wait_for(clock.answer, 0.2) == "answered"
+            assert await asking.ask(clock.answer, 0.2) == ANSWERED
         with pytest.raises(
             ModelUnavailable, match=r"no answer within 0\.5 s; raise llm\.timeout_s"
         ):
-            await budget.wait_for(clock.answer, 0.0)
+            await asking.ask(clock.answer, 0.0)
 
     asyncio.run(ask())
 
 
 def test_time_that_is_not_waited_is_not_counted() -> None:
-    async def ask() -> str:
+    async def ask() -> Reply:
         clock = HandClock()
-        budget = Budget(0.5, clock)
-        await budget.wait_for(clock.answer, 0.4)
+        asking = limited(0.5, clock)
+        await asking.ask(clock.answer, 0.4)
         clock.now_s += 3_600.0
-        return await budget.wait_for(clock.answer, 0.4)
+        return await asking.ask(clock.answer, 0.4)
 
-    assert asyncio.run(ask()) == "answered"
+    assert asyncio.run(ask()) == ANSWERED
 
 
 def test_an_answer_that_does_not_come_spends_it_and_then_nothing_is_asked() -> None:
     asked = []
 
-    async def never() -> None:
+    async def never() -> Reply:
         asked.append("a question")
         await asyncio.Event().wait()
+        return ANSWERED
 
     async def ask() -> None:
-        budget = Budget(0.01)
+        asking = limited(0.01)
         for _ in range(2):
             with pytest.raises(ModelUnavailable):
-                await budget.wait_for(never)
+                await asking.ask(never)
 
     asyncio.run(ask())
     assert len(asked) == 1
 
 
 def test_a_time_out_of_another_is_passed_on() -> None:
-    async def impatient() -> None:
+    async def impatient() -> Reply:
         raise TimeoutError("its own")
 
     with pytest.raises(TimeoutError, match="its own"):
-        asyncio.run(Budget(5.0).wait_for(impatient))
+        asyncio.run(limited(5.0).ask(impatient))
 
 
 def test_calls_of_the_last_hour_are_limited_and_a_free_answer_counts_none() -> None:

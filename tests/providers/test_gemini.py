@@ -21,7 +21,7 @@ from memory.config import LLMConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import EmbeddingError, ModelError, ModelUnavailable
 from memory.models import Memory, Question, Turn
-from memory.providers.budget import estimated
+from memory.providers.asking import estimated
 from memory.providers.gemini import GeminiEmbedder, GeminiModel
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory

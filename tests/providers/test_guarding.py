@@ -13,7 +13,7 @@ from memory.assembly import build_model
 from memory.config import Config, LLMConfig
 from memory.errors import ModelAnswerError, ModelError, ModelUnavailable
 from memory.models import Question, Turn, Verdict
-from memory.providers.guarding import GuardedModel
+from memory.providers.asking import GuardedModel
 from tests.conftest import MakeMemory
 from tests.doubles import START, HangingModel, ScriptedModel
 from tests.gemini_server import GeminiServer, failed

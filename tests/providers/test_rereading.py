@@ -13,8 +13,8 @@ from memory.config import LLMConfig
 from memory.errors import ModelAnswerError
 from memory.models import MergeReading, ProposedMerge, Rereading
 from memory.providers import OfflineModel
+from memory.providers.asking import GuardedModel
 from memory.providers.gemini import GeminiModel
-from memory.providers.guarding import GuardedModel
 from memory.text import day_of
 from tests.conftest import MakeMemory
 from tests.gemini_server import GeminiServer

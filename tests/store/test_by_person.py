@@ -9,8 +9,8 @@ import pytest
 
 from memory.errors import CannotUndo
 from memory.models import PERSON, Action, Condition, Decision, Memory, Outcome, Survivor
-from memory.store.applying import Conflict
 from memory.store.store import MemoryStore
+from memory.store.writing import Conflict
 from memory.text import text_key
 from tests.conftest import MakeMemory
 

@@ -29,9 +29,9 @@ from memory.models import (
     Vectors,
 )
 from memory.store import Nearby
-from memory.store.applying import Conflict
 from memory.store.forgetting import Forgotten
 from memory.store.store import MemoryStore
+from memory.store.writing import Conflict
 from memory.text import text_key
 from memory.upkeep import reembed
 from tests.conftest import MakeMemory
@@ -52,7 +52,7 @@ def contents(store: MemoryStore) -> list[str]:
 def matches(store: MemoryStore, new: Memory, min_similarity: float) -> tuple[SearchResult, ...]:
     """What a new memory is to be decided against."""
     nearby = Nearby(5, min_similarity)
-    [found] = store.write(store.prepare([new], nearby), nearby, lambda known: known.matches)
+    [found] = store.write(store.prepare([new], nearby), lambda known: known.matches)
     assert isinstance(found, tuple)
     return found
 

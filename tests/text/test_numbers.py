@@ -22,6 +22,7 @@ def keys(text: str) -> list[str]:
         ("5km", "5 kilometres"), ("5 %", "five percent"), ("May 3rd", "3 May"),
         ("the 3rd of May", "May 3"), ("2026-05-03", "May 3, 2026"), ("21st", "21st"),
         ("third", "3rd"), ("２１", "21"), ("三人", "3人"), ("二十一日", "21日"), ("两只", "2只"),
+        ("12万円", "120000円"), ("2亿元", "200000000元"), ("3百円", "300円"),
     ],
 )  # fmt: skip
 def test_two_forms_of_one_number_read_the_same(a: str, b: str) -> None:
@@ -36,6 +37,7 @@ def test_two_forms_of_one_number_read_the_same(a: str, b: str) -> None:
         ("May 3", "March 3"), ("May 3", "May 30"), ("2026-05-03", "2026-03-05"), ("$5", "€5"),
         ("12時", "2時"), ("三人", "二人"), ("1,250", "1,25"), ("fifteen", "fifty"), ("-5", "5"),
         ("20 one", "twenty-one"), ("3rd", "3"),
+        ("12万円", "12円"), ("12万円", "1万2千円"), ("2億円", "2万円"), ("3千代", "3代"),
     ],
 )  # fmt: skip
 def test_two_numbers_do_not(a: str, b: str) -> None:

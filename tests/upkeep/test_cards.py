@@ -49,7 +49,7 @@ def test_open_questions_come_before_sure_replacements(
     assert (asked.similarity, asked.kept) == (0.92, ())
     assert (copies.action, [one.fate for one in copies.members]) == ("replace", ["retire", "keep"])
     assert [(one.text, one.members, one.is_new) for one in copies.kept] == [
-        ("bob works", (0, 1), False)
+        ("Bob works.", (0, 1), False)
     ]
     assert asked.certainty < 0.5 < copies.certainty == 1.0
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from memory.agent import scaffolds
+from memory.agent import tools
 from tests.doubles import START
 
 
@@ -29,11 +29,11 @@ from tests.doubles import START
     ],
 )
 def test_an_age_is_told_in_its_largest_unit(seconds: int, told: str) -> None:
-    assert scaffolds.relative_time(START, START + timedelta(seconds=seconds)) == told
+    assert tools.relative_time(START, START + timedelta(seconds=seconds)) == told
 
 
 def test_data_and_scaffold_are_joined_by_a_line() -> None:
-    assert scaffolds.compose_response("data", "scaffold") == "data\n\n---\nscaffold"
+    assert tools.compose_response("data", "scaffold") == "data\n\n---\nscaffold"
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_data_and_scaffold_are_joined_by_a_line() -> None:
     ],
 )
 def test_a_difference_goes_from_the_old_to_the_new(old: str, new: str, told: str) -> None:
-    assert scaffolds.difference(old, new) == told
+    assert tools.difference(old, new) == told
 
 
 def test_a_negation_is_a_difference() -> None:
-    told = scaffolds.difference("Mia likes tea.", "Mia does not like tea.")
+    told = tools.difference("Mia likes tea.", "Mia does not like tea.")
     assert told == "likes -> does not like"
 
 
 def test_a_long_difference_is_cut_on_each_side() -> None:
     old, new = (" ".join(map("".join, product(ends, "aeiou", "lmnrt"))) for ends in ("bdk", "ptv"))
-    before, _, after = scaffolds.difference(old, new).partition(" -> ")
+    before, _, after = tools.difference(old, new).partition(" -> ")
     assert before.startswith("bal bam")
     assert [len(side) <= 123 and side.endswith("...") for side in (before, after)] == [True, True]
