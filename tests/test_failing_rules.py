@@ -54,7 +54,7 @@ from tests.turns import hook, turn
 MODULES = """
     coverage.covers coverage.differences coverage.parse coverage.times coverage.verification
     providers.english providers.offline
-    providers.third_person providers.worth text.languages text.numbers text.period
+    providers.worth text.languages text.numbers text.period
     text.signs text.time_finder text.time_readers text.time_words text.tokens
 """.split()
 WITHOUT_PRECAUTION = {

@@ -24,7 +24,7 @@ from memory.decide import (
 )
 from memory.deduplicator.judging import TRIAL, Judging
 from memory.deduplicator.page_reading import KeptApart, ScopeReading
-from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair, take_snapshot
+from memory.ledger import DecisionRecord, Reader, take_snapshot
 from memory.models import (
     MOST_ON_PAGE,
     NEIGHBOURS,
@@ -37,7 +37,10 @@ from memory.models import (
     Progress,
     Query,
     Scope,
+    ScopedText,
+    Snapshot,
     Succession,
+    TextPair,
     Usage,
 )
 from memory.providers import Asking, CallBudget, estimated

@@ -10,12 +10,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.tables import Prepared, ScopeValues, TableGroup, among, in_scope, scope_values_of
-from memory.models import SCOPE_FIELDS, Scope, Vector, Vectors
+from memory.models import SCOPE_FIELDS, Scope, Vector, Vectors, VectorTable
 
 
 class Change(NamedTuple):
@@ -60,39 +59,6 @@ _HOLDERS = Prepared(
 """
 _EVERY = Prepared(sa.select(t.vectors))
 _INSERT = Prepared(t.vectors.insert())
-
-
-class VectorTable(Mapping[str, Vector]):
-    """A read-only mapping from text key to vector; the vectors are rows of one array."""
-
-    def __init__(self, keys: Sequence[str], matrix: Vectors) -> None:
-        """`matrix` has shape (m, dim), m >= len(keys): row i is the vector of `keys[i]`."""
-        self._position = {key: n for n, key in enumerate(keys)}
-        self.matrix = matrix
-
-    def positions(self, keys: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Return the number of each key's row in `matrix`, shape (n,). Raises: KeyError."""
-        return np.fromiter((self._position[key] for key in keys), np.int64)
-
-    def of(self, keys: Sequence[str]) -> Vectors:
-        """Return the vectors of these keys, shape (n, dim): a view if their rows are adjacent."""
-        found = self.positions(keys)
-        if len(found) and np.array_equal(found, np.arange(found[0], found[0] + len(found))):
-            return self.matrix[found[0] : found[0] + len(found)]
-        return self.matrix[found]
-
-    def __getitem__(self, key: str) -> Vector:
-        vector: Vector = self.matrix[self._position[key]]
-        return vector
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._position
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._position)
-
-    def __len__(self) -> int:
-        return len(self._position)
 
 
 class TextVectors(TableGroup):

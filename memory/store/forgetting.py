@@ -21,7 +21,6 @@ from memory.ledger import (
     Ledger,
     PendingTurn,
     Reader,
-    Row,
     Writer,
     turn_of,
 )
@@ -31,6 +30,7 @@ from memory.models import (
     Decision,
     KeptCandidate,
     Memory,
+    Row,
     Turn,
     check_length,
     name_of_candidate,

@@ -37,7 +37,7 @@ from typing import NamedTuple
 from memory.coverage import Belief, verify_by_words
 from memory.decide import GroupPlan, inherit, merged, plan_again, survivor_of
 from memory.errors import InputError
-from memory.ledger import DecisionRecord, Reader, Snapshot, snapshot_of
+from memory.ledger import DecisionRecord, Reader, snapshot_of
 from memory.models import (
     PERSON,
     Action,
@@ -47,6 +47,7 @@ from memory.models import (
     Frozen,
     Memory,
     Rules,
+    Snapshot,
     Survivor,
     from_json,
 )

@@ -21,8 +21,8 @@ from memory.errors import (
     LedgerMissing,
     LedgerOutdated,
 )
-from memory.ledger import UPGRADE_COPIES, Ledger, Reader, Row, identity_hash, set_aside
-from memory.models import Embedder, Vector
+from memory.ledger import UPGRADE_COPIES, Ledger, Reader, identity_hash, set_aside
+from memory.models import Embedder, Row, Vector
 from memory.runtime import replacing_alone, temporary_folder
 from memory.store import MemoryStore
 from memory.text import counted, fails, normalise, text_key

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.shapes import MORE, SHAPES, alone, forget, partners, text_of, together
 from memory.coverage import LONGEST, Belief, compare, differs, parse, verify, verify_by_words
-from memory.providers import english, third_person
+from memory.providers import english
 from memory.providers.offline import retold, statements
 from memory.text import identity, normalise, tokens
 
@@ -131,8 +131,8 @@ AT = datetime(2026, 5, 8, tzinfo=UTC)
 
 @pytest.mark.parametrize("said", ["I really love my cat, ", "we met our friends, "])
 def test_what_is_told_of_a_speaker_is_read_once(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = Counted(third_person.OTHERS)
-    monkeypatch.setattr(third_person, "OTHERS", others)
+    others = Counted(english.OTHERS)
+    monkeypatch.setattr(english, "OTHERS", others)
     retold(said * 400, "Mia", AT)
     assert others.characters <= 2 * len(said) * 400
 
