@@ -126,7 +126,7 @@ def test_the_dates_in_what_the_agent_recalls(
     [
         "store.MemoryStore.counts",
         "interchange.note_reading",
-        "ledger.vectors.TextVectors.missing_texts",
+        "ledger.search_data.TextVectors.missing_texts",
     ],
 )
 def test_the_ledger_of_an_import(
