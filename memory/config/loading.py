@@ -14,6 +14,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -32,6 +33,15 @@ logger = logging.getLogger(__name__)
 PACKAGE = Path(__file__).parents[2]
 DEFAULT_FILE = Path("config.yaml")
 _APPROVALS = "approved.json"
+_RISKY = (
+    "llm.base_url",
+    "memory.embedding.base_url",
+    "memory.search.chroma_url",
+    "llm.provider",
+    "memory.embedding.provider",
+    "memory.search.index",
+)
+"""The keys whose value may be the address of a server, or a factory `package.module:name`."""
 KeyPath = tuple[str, ...]
 TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
 """The environment variable with the access tokens of `serve --http`, one `TOKEN USER` a line."""
@@ -342,11 +352,15 @@ def check_approved(file: Path, config: Config, sources: Mapping[KeyPath, str]) -
     """
     if file.absolute().parent == PACKAGE and (PACKAGE / "orchestrator.py").is_file():
         return
-    for key_path, value in _risky(config):
-        source = sources.get(key_path, "")
-        target = urlsplit(value).netloc if key_path[-1].endswith("_url") else value
-        if source.startswith(f"{file}:") and [str(file.resolve()), target] not in _approvals():
-            raise UnnamedFile(source, ".".join(key_path), file, target)
+    for key in _RISKY:
+        value = attrgetter(key)(config)
+        is_url = key.endswith("_url")
+        source = sources.get(tuple(key.split(".")), "")
+        if value is None or not (is_url or ":" in value) or not source.startswith(f"{file}:"):
+            continue
+        target = urlsplit(value).netloc if is_url else value
+        if [str(file.resolve()), target] not in _approvals():
+            raise UnnamedFile(source, key, file, target)
 
 
 def approve(file: Path, target: str) -> None:
@@ -360,24 +374,6 @@ def approve(file: Path, target: str) -> None:
     part = path.with_name(f".{path.name}.part")
     part.write_text(json.dumps(kept, indent=1), encoding="utf-8")
     part.replace(path)
-
-
-def _risky(config: Config) -> Iterator[tuple[KeyPath, str]]:
-    memory, embedding = config.memory, config.memory.embedding
-    for key_path, value in (
-        (("llm", "base_url"), config.llm.base_url),
-        (("memory", "embedding", "base_url"), embedding.base_url),
-        (("memory", "search", "chroma_url"), memory.search.chroma_url),
-    ):
-        if value is not None:
-            yield key_path, value
-    for key_path, name in (
-        (("llm", "provider"), config.llm.provider),
-        (("memory", "embedding", "provider"), embedding.provider),
-        (("memory", "search", "index"), memory.search.index),
-    ):
-        if name is not None and ":" in name:
-            yield key_path, name
 
 
 def _approvals() -> list[list[str]]:
