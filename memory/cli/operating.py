@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -29,9 +29,6 @@ from memory.cli.shell import (
 )
 from memory.errors import InputError, WrongArgument, installed
 from memory.text import counted
-
-if TYPE_CHECKING:
-    from memory import MemoryStore
 
 _HEADINGS = ("cosine", "pairs", "asked", "same", "merge", "apart")
 _SWITCH_S = 0.0005
@@ -371,7 +368,9 @@ def _check_http(
     config.memory.check_users_apart("use no tokens")
 
 
-def _opened(store: MemoryStore, config: config.Config, tokens: agent.Tokens | None) -> agent.Opened:
+def _opened(
+    store: assembly.MemoryStore, config: config.Config, tokens: agent.Tokens | None
+) -> agent.Opened:
     """Build a set of tools for each user of `tokens`, or one shared set if `tokens` is None.
 
     If the configuration names a folder for Markdown copies, first record the folder in the ledger.
