@@ -407,7 +407,14 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
     >>> pets.beyond([boat])
     ['two']
     """
-    names = _names_in([text for text in texts if not _capitalises_nouns(text)])
+    grammars = map(grammar_of, texts)
+    names = _names_in(
+        [
+            text
+            for text, grammar in zip(texts, grammars, strict=True)
+            if not (grammar and grammar.capital_nouns) and set(text).isdisjoint(_NOUN_LETTERS)
+        ]
+    )
     if max(map(len, texts), default=0) > LONGEST:
         return [_facts_of_document(text, names) for text in texts]
     return [
@@ -418,13 +425,6 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
         )
         for text in texts
     ]
-
-
-def _capitalises_nouns(text: str) -> bool:
-    grammar = grammar_of(text)
-    return (grammar is not None and grammar.capital_nouns) or not set(text).isdisjoint(
-        _NOUN_LETTERS
-    )
 
 
 def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory.coverage import compare_memories, covers, differs
+from memory.decide import candidate_pairs
 from memory.errors import InputError
 from memory.ledger import DecisionRecord
 from memory.models import (
@@ -38,9 +39,9 @@ from memory.models import (
     Question,
     Scale,
     Scope,
+    cosine_of,
 )
 from memory.runtime import read_objects, side_by_side
-from memory.search import candidate_pairs, similarity
 from memory.store import MemoryStore
 from memory.text import has_cjk, identity, text_key, text_of
 
@@ -173,7 +174,7 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
     for older, newer, answer in answered:
         a, b = (vectors.get(text_key(memory.content)) for memory in (older, newer))
         if a is not None and b is not None:
-            pair = AlikePair(older, newer, float(similarity(a, b)))
+            pair = AlikePair(older, newer, float(cosine_of(a, b)))
             pairs[pair.key] = pair
             answers[pair.key] = answer
     return list(pairs.values()), answers

@@ -21,8 +21,8 @@ from memory.decide import (
 )
 from memory.deduplicator import Audit
 from memory.errors import InputError, MemoryNotFound
-from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
-from memory.models import PERSON, Decision, Question, Rules
+from memory.ledger import DecisionRecord, Reader, snapshot_of
+from memory.models import PERSON, Decision, Question, Row, Rules, Snapshot, TextPair
 from memory.runtime import in_thread
 from memory.store import Holds, MemoryStore, Suspect, answer, suspects
 from memory.upkeep.answers import (
