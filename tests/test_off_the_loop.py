@@ -107,7 +107,7 @@ def test_requests_and_copies_in_a_turn(
     [
         "store.MemoryStore.counts",
         "interchange.note_reading",
-        "ledger.vectors.TextVectors.missing_texts",
+        "ledger.search_data.TextVectors.missing_texts",
     ],
 )
 def test_the_ledger_of_an_import(

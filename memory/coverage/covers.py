@@ -13,10 +13,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
+from typing import Protocol
 
 from memory.coverage.parse import Parse, Word, parse
-from memory.models import Memory
 from memory.text import (
     BE,
     CAUSAL_NOUNS,
@@ -38,6 +39,7 @@ from memory.text import (
     UNITS,
     WEEKDAYS,
     Kind,
+    Period,
     Token,
     compatible,
     guarded,
@@ -202,8 +204,21 @@ def covers(a: str, b: str) -> bool:
     return compare(a, b).a_covers_b
 
 
+class Told(Protocol):
+    """A text with the moment from which its words count, and the periods that they mean."""
+
+    @property
+    def content(self) -> str: ...
+    @property
+    def said(self) -> datetime | None: ...
+    @property
+    def timestamp(self) -> datetime: ...
+    @property
+    def periods(self) -> tuple[Period, ...]: ...
+
+
 @guarded(lambda _a, _b: Comparison(CANNOT_TELL, CANNOT_TELL))
-def compare_memories(a: Memory, b: Memory) -> Comparison:
+def compare_memories(a: Told, b: Told) -> Comparison:
     """Return what each of two memories states and the other does not, times included.
 
     Time expressions that may mean the same time count as equal words: "yesterday" and "on 5
@@ -226,7 +241,7 @@ def compare_memories(a: Memory, b: Memory) -> Comparison:
 
 
 @guarded(lambda _a, _b: False)
-def states(a: Memory, b: Memory) -> bool:
+def states(a: Told, b: Told) -> bool:
     """Return whether `a` states everything that `b` states; False in case of doubt.
 
     >>> from datetime import UTC, datetime
@@ -238,7 +253,7 @@ def states(a: Memory, b: Memory) -> bool:
 
 
 @guarded(lambda _a, _b: True)
-def only_times_differ(a: Memory, b: Memory) -> bool:
+def only_times_differ(a: Told, b: Told) -> bool:
     """Return whether two memories have the same words, which mean different times.
 
     >>> said = datetime(2026, 1, 20, tzinfo=UTC), datetime(2026, 3, 20, tzinfo=UTC)
@@ -253,7 +268,7 @@ def only_times_differ(a: Memory, b: Memory) -> bool:
     )
 
 
-def _in_words_of(a: Memory, b: Memory) -> str:
+def _in_words_of(a: Told, b: Told) -> str:
     """Return the text of `b` with the time expressions of `a`, which mean the same."""
     text = b.content
     for mine, other in reversed(list(zip(a.periods, b.periods, strict=True))):

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory.coverage.covers import LONGEST
+from memory.coverage.covers import LONGEST, Told
 from memory.coverage.differences import common_start
 from memory.coverage.parse import parse
-from memory.models import Memory
 from memory.text import guarded, identity, sentences
 
 _MOST_SENTENCES = 12
@@ -159,7 +158,7 @@ class _Statement(NamedTuple):
 
 
 @guarded(lambda _a, _b: False)
-def may_outdate(newer: Memory, older: Memory) -> bool:
+def may_outdate(newer: Told, older: Told) -> bool:
     """Return whether what `older` states may no longer hold because of what `newer` states.
 
     >>> from datetime import UTC, datetime
@@ -221,7 +220,7 @@ def _is_update(newer: str, older: str) -> bool:
     return not rest.isdisjoint(other_rest)
 
 
-def _of_other_days(newer: Memory, older: Memory) -> bool:
+def _of_other_days(newer: Told, older: Told) -> bool:
     """Return whether the same relative word, such as "tomorrow", means two days."""
     known = {period.words.casefold(): period for period in older.periods if period.relative}
     return any(

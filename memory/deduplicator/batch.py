@@ -54,7 +54,6 @@ from memory.store import (
     kept_apart,
     reopen_pending,
 )
-from memory.text import text_of
 
 logger = logging.getLogger(__name__)
 
@@ -473,11 +472,11 @@ def unread_snapshot(
         if later is None:
             later = frozenset([*keys.values()][MOST_ON_PAGE:])
         keys = {name: key for name, key in keys.items() if key not in later}
-        vectors = reader.vectors.of(map(text_of, keys.values()))
+        vectors = reader.vectors.of_dated(keys.values())
     near = store.index.nearest(
         [Query(vector, scope, NEIGHBOURS + 1) for vector in vectors.values()]
     )
-    names = {name for name, key in keys.items() if text_of(key) in vectors}.union(*near)
+    names = {name for name, key in keys.items() if key in vectors}.union(*near)
     of_scope = scope.key
     with store.ledger.reading() as reader:
         apart = {pair for pair in kept_apart(reader, store.scope_fields) if pair[0] == of_scope}

@@ -7,5 +7,4 @@ from .ledger import AdaptiveBatchSize as AdaptiveBatchSize, Counts as Counts, Le
 from .links import seen_from as seen_from
 from .memories import identity_hash as identity_hash, split_repeats as split_repeats
 from .migrations import UPGRADE_COPIES as UPGRADE_COPIES
-from .terms import Postings as Postings
-from .vectors import Change as Change, LiveRow as LiveRow
+from .search_data import Change as Change, LiveRow as LiveRow, Postings as Postings

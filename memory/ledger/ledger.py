@@ -29,9 +29,15 @@ from memory.ledger.decisions import NOTHING_BEFORE, Decisions, Refusals
 from memory.ledger.judgements import Attempts, DistinctPairs, Readings
 from memory.ledger.links import Links
 from memory.ledger.memories import MemoryRows, Superseded
+from memory.ledger.search_data import (
+    TERM_STATES,
+    Followers,
+    Terms,
+    TextVectors,
+    terms_of,
+    update_index,
+)
 from memory.ledger.tables import Prepared, Transaction, among, by_time
-from memory.ledger.terms import TERM_STATES, Terms, terms_of, update_index
-from memory.ledger.vectors import Followers, TextVectors
 from memory.models import Action, Decision, Row, ScopedText, Snapshot, TextPair
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from memory.text import ENGLISH, language_of, plain_form, tells_of_self
+from memory.text.languages import ENGLISH, language_of
+from memory.text.tokens import plain_form, tells_of_self
 
 # --- standing alone -------------------------------------------------------------------------------
 

@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from memory.providers.worth import (
+from memory.text.dating import with_dates
+from memory.text.languages import literal_start
+from memory.text.tokens import plain_form
+from memory.text.worth import (
     content_words,
     has_dangling_pronoun,
     is_worth_keeping,
     stands_alone,
 )
-from memory.text import literal_start, plain_form, with_dates
 
 # --- clauses --------------------------------------------------------------------------------------
 
