@@ -69,15 +69,21 @@ def remember(
     context: typer.Context,
     text: Annotated[str, typer.Argument(help="One fact, as a sentence.")],
     user: Annotated[str | None, typer.Option(help="Whom it is about.")] = None,
+    no_user: Annotated[
+        bool, typer.Option("--no-user", help="It is about no user; instead of --user.")
+    ] = False,
     private: Annotated[
         bool, typer.Option("--private", help="Leave it out when all users are searched.")
     ] = False,
 ) -> None:
     """Deduplicate and store one memory, and say what happened."""
+    if (user is None) is not no_user:
+        raise WrongArgument("remember", "needs a user", "give --user NAME, or --no-user")
     with assembly.Memories(config=context.obj) as memories:
         done = memories.remember(text, user=user, is_private=private)
     show(f"{done.action.value}: {done.reason}")
     show(grid([(done.memory.id, Text(done.memory.content))], fixed=1))
+    err().print(f"stored in {memories.store.ledger.name}")
 
 
 def list_(

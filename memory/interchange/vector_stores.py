@@ -259,9 +259,9 @@ class QdrantStore(ExternalStore):
     >>> QdrantStore(Path("qdrant"), "notes")
     Traceback (most recent call last):
         ...
-    memory.errors.InputError: qdrant: is a folder of Qdrant, which holds Python pickles:...
+    memory.errors.InputError: qdrant: is no folder of Qdrant; give the folder with...
 
-    Raises: InputError if `place` is a folder that is not trusted.
+    Raises: InputError if `place` is no folder of Qdrant, or is one that is not trusted.
     """
 
     place: Path | str
@@ -269,6 +269,10 @@ class QdrantStore(ExternalStore):
     kind: ClassVar[Kind] = "qdrant"
 
     def __post_init__(self) -> None:
+        if isinstance(self.place, Path) and not is_qdrant(self.place):
+            raise InputError(
+                self.place, "is no folder of Qdrant", "give the folder with meta.json, or a URL"
+            )
         if isinstance(self.place, Path) and not self.trusted:
             raise InputError(
                 self.place,

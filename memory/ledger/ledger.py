@@ -161,7 +161,8 @@ class Ledger:
         upgraded, LedgerError if it is newer, or too old to be upgraded.
         """
         if stored is None:
-            raise LedgerMissing(f"there are no memories in {self.name} yet", "import some first")
+            problem = f"there are no memories in {self.name} yet"
+            raise LedgerMissing(problem, "remember or import some")
         if stored in migrations.OLDER:
             raise LedgerOutdated(self.name, stored, t.SCHEMA_VERSION)
         if stored.isdecimal() and int(stored) < int(migrations.PREVIOUS):

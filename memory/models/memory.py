@@ -145,6 +145,11 @@ class Memory(Checked):
     merged_from: tuple[str, ...] = ()
     metadata: Metadata = Field(default_factory=dict)
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            if name != "said" or value != self.timestamp:
+                yield name, f"{value:%Y-%m-%d %H:%M}" if isinstance(value, datetime) else value
+
     def lasts_as_long_as(self, other: Memory) -> bool:
         """Return whether this memory does not expire before the other one."""
         ends = self.expires_at, other.expires_at
@@ -200,8 +205,10 @@ class Episode(Frozen):
 class Recalled(Memory):
     """A memory that a search found, with the `score` by which the results were ranked.
 
+    A score is relative to one search: 0 is an average memory of those searched, 3 stands out.
     `also`: other memories that state the same and are not shown on their own. `newer`: the id of a
-    newer memory, by which this one may be outdated. `until`: when a superseded memory ceased to
+    newer memory, by which this one may be outdated; `dated` does not say so, since both may hold.
+    `until`: when a superseded memory ceased to
     hold; None if it is live.
 
     >>> outcome = memories.remember("Ray rows.", user="Ray")

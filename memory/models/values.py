@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from inspect import signature
@@ -126,6 +126,13 @@ class Frozen(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield what `repr` shows: the fields that differ from their defaults."""
+        for name, value in super().__repr_args__():
+            field = type(self).model_fields.get(name or "")
+            if field is None or value not in (field.default, None, (), {}):
+                yield name, value
 
 
 class _NamesTheArgument(type(BaseModel)):  # type: ignore[misc]

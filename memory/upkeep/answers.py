@@ -151,7 +151,7 @@ def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
         raise InputError(
             path,
             f"is not a decisions file: line 1 is not {json.dumps(_FIRST)}",
-            "save one from a report",
+            "give a file that was saved in a report (audit --report audit.html)",
             number,
         )
     for number, fields in lines:
