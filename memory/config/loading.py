@@ -1,4 +1,10 @@
-"""Read config.yaml, the environment variables and the arguments of a call into one `Config`."""
+"""Read config.yaml, the environment variables and the arguments of a call into one `Config`.
+
+Without `--config`, the file `config.yaml` of the current folder is read. Somebody else may have
+written it, for example in a repository that was just cloned. So a server's URL or a factory in it
+needs an approval, which is kept by file and by host or factory. A file that was named needs none,
+nor the file in the folder of `orchestrator.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +14,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -23,12 +30,22 @@ from memory.models import MAX_QUOTED, checked, first_problem
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_FILE = Path("config.yaml")
 PACKAGE = Path(__file__).parents[2]
+DEFAULT_FILE = Path("config.yaml")
+_APPROVALS = "approved.json"
+_RISKY = (
+    "llm.base_url",
+    "memory.embedding.base_url",
+    "memory.search.chroma_url",
+    "llm.provider",
+    "memory.embedding.provider",
+    "memory.search.index",
+)
+"""The keys whose value may be the address of a server, or a factory `package.module:name`."""
+KeyPath = tuple[str, ...]
 TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
 """The environment variable with the access tokens of `serve --http`, one `TOKEN USER` a line."""
 EVERY_KEY = "docs/configuration.md lists every key"
-KeyPath = tuple[str, ...]
 Sources = dict[KeyPath, str]
 """Maps each key to where it was set: a file and line (`config.yaml:7`), or a variable's name."""
 Override = tuple[KeyPath, str, Any]
@@ -324,11 +341,6 @@ def _parsed(text: str, type_: Any) -> Any:
 
 
 # --- a file that nobody named ---------------------------------------------------------------------
-#
-# Without `--config`, the file `config.yaml` of the current folder is read. Somebody else may have
-# written it, for example in a repository that was just cloned. So a server's URL or a factory in it
-# needs an approval, which is kept by file and by host or factory. A file that was named needs none,
-# nor the file in the folder of `orchestrator.py`.
 
 
 def check_approved(file: Path, config: Config, sources: Mapping[KeyPath, str]) -> None:
@@ -338,13 +350,17 @@ def check_approved(file: Path, config: Config, sources: Mapping[KeyPath, str]) -
 
     Raises: UnnamedFile.
     """
-    if _is_in_own_folder(file):
+    if file.absolute().parent == PACKAGE and (PACKAGE / "orchestrator.py").is_file():
         return
-    for key_path, value in _risky(config):
-        source = sources.get(key_path, "")
-        target = urlsplit(value).netloc if key_path[-1].endswith("_url") else value
-        if source.startswith(f"{file}:") and [_name(file), target] not in _approvals():
-            raise UnnamedFile(source, ".".join(key_path), file, target)
+    for key in _RISKY:
+        value = attrgetter(key)(config)
+        is_url = key.endswith("_url")
+        source = sources.get(tuple(key.split(".")), "")
+        if value is None or not (is_url or ":" in value) or not source.startswith(f"{file}:"):
+            continue
+        target = urlsplit(value).netloc if is_url else value
+        if [str(file.resolve()), target] not in _approvals():
+            raise UnnamedFile(source, key, file, target)
 
 
 def approve(file: Path, target: str) -> None:
@@ -352,47 +368,18 @@ def approve(file: Path, target: str) -> None:
 
     Raises: OSError.
     """
-    kept = [*_approvals(), [_name(file), target]]
-    path = _approvals_file()
+    kept = [*_approvals(), [str(file.resolve()), target]]
+    path = platformdirs.user_config_path("memory-dedup") / _APPROVALS
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = path.with_name(f".{path.name}.part")
     part.write_text(json.dumps(kept, indent=1), encoding="utf-8")
     part.replace(path)
 
 
-def _risky(config: Config) -> Iterator[tuple[KeyPath, str]]:
-    memory, embedding = config.memory, config.memory.embedding
-    for key_path, value in (
-        (("llm", "base_url"), config.llm.base_url),
-        (("memory", "embedding", "base_url"), embedding.base_url),
-        (("memory", "search", "chroma_url"), memory.search.chroma_url),
-    ):
-        if value is not None:
-            yield key_path, value
-    for key_path, name in (
-        (("llm", "provider"), config.llm.provider),
-        (("memory", "embedding", "provider"), embedding.provider),
-        (("memory", "search", "index"), memory.search.index),
-    ):
-        if name is not None and ":" in name:
-            yield key_path, name
-
-
-def _is_in_own_folder(file: Path) -> bool:
-    return file.absolute().parent == PACKAGE and (PACKAGE / "orchestrator.py").is_file()
-
-
-def _name(file: Path) -> str:
-    return str(file.resolve())
-
-
-def _approvals_file() -> Path:
-    return platformdirs.user_config_path("memory-dedup") / "approved.json"
-
-
 def _approvals() -> list[list[str]]:
+    file = platformdirs.user_config_path("memory-dedup") / _APPROVALS
     try:
-        found = json.loads(_approvals_file().read_text(encoding="utf-8"))
+        found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
     return found if isinstance(found, list) else []
