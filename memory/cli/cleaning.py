@@ -43,7 +43,6 @@ from memory.errors import InputError, LedgerMissing, WrongArgument, installed
 from memory.text import counted
 
 if TYPE_CHECKING:
-    from memory import MemoryStore
     from memory.assembly import Source
 
 _GROUPS_SHOWN = 50
@@ -318,7 +317,7 @@ def retry(
 
 def _run_batch(
     label: str,
-    store: MemoryStore,
+    store: assembly.MemoryStore,
     config: config.Config,
     batch: Callable[..., Awaitable[models.DeduplicationReport]],
     executor: Executor | None = None,
