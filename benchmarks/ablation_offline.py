@@ -24,10 +24,7 @@ from types import ModuleType
 from benchmarks.extraction import extracted, key, load, read
 from memory.models import Turn
 
-MODULES = [
-    import_module(f"memory.providers.{name}")
-    for name in ("offline", "english", "worth", "third_person")
-]
+MODULES = [import_module(f"memory.text.{name}") for name in ("statements", "retelling", "worth")]
 NEVER = re.compile(r"(?!)")
 
 

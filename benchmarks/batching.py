@@ -28,11 +28,10 @@ from unittest import mock
 from benchmarks.made_up import memories
 from memory.assembly import open_store, read_store
 from memory.config import Config
-from memory.decide import PairSearch
+from memory.decide import CandidatePairs, PairSearch
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory
 from memory.providers import OfflineModel
-from memory.search import CandidatePairs
 from memory.store import MemoryStore
 
 GROUPS = 50

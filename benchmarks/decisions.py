@@ -36,9 +36,17 @@ from memory.assembly import build_embedder
 from memory.config import load_config
 from memory.coverage import Belief, compare, parse
 from memory.decide import decide_new, decided, resolve
-from memory.models import Action, Decision, Embedder, Memory, Question, Rules, SearchResult
+from memory.models import (
+    Action,
+    Decision,
+    Embedder,
+    Memory,
+    Question,
+    Rules,
+    SearchResult,
+    cosines_of,
+)
 from memory.providers import OfflineModel
-from memory.search import similarities
 from memory.text import normalise
 from yardstick.score import wilson
 
@@ -152,7 +160,7 @@ def _similarities(rows: Sequence[Row], embedder: Embedder) -> list[float]:
     place = {text: n for n, text in enumerate(texts)}
     older = vectors[[place[normalise(row["a"])] for row in rows]]
     newer = vectors[[place[normalise(row["b"])] for row in rows]]
-    return [float(score) for score in similarities(older, newer)]
+    return [float(score) for score in cosines_of(older, newer)]
 
 
 def _pair(row: Row, score: float, rules: Rules, policies: Sequence[str]) -> Pair:

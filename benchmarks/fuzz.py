@@ -46,14 +46,19 @@ from memory.coverage import (
     marked,
     verify_by_words,
 )
-from memory.providers import (
-    WordLlamaEmbedder,
+from memory.providers import WordLlamaEmbedder
+from memory.text import (
     asked_to_remember,
+    has_cjk,
+    identity,
     only_asks_to_remember,
+    periods,
     retold,
+    search_terms,
     statements,
+    telling_words,
+    wordings,
 )
-from memory.text import has_cjk, identity, periods, search_terms, telling_words, wordings
 
 AT = datetime(2026, 5, 8, tzinfo=UTC)
 _LONGEST = 20_000

@@ -30,9 +30,9 @@ import numpy.typing as npt
 
 from benchmarks.minilm import embedders
 from benchmarks.rows import Row, print_table, read_rows
-from memory.models import COMPARED, LOWER, NEAR_COPY, Embedder, Scale, scale_of
+from memory.decide import candidate_pairs
+from memory.models import COMPARED, LOWER, NEAR_COPY, Embedder, Scale, cosines_of, scale_of
 from memory.providers import WordLlamaEmbedder
-from memory.search import candidate_pairs, similarities
 from memory.text import has_cjk, normalise
 
 QUESTIONS_EACH = (0.05, 0.1, 0.2, 0.5)
@@ -147,7 +147,7 @@ def in_second_half(a: str, b: str) -> bool:
 def _alike(pool: Pool, embedder: Embedder) -> Floats:
     vectors = embedder.embed([normalise(text) for text in pool.told])
     strict = np.array([has_cjk(text) for text in pool.told])
-    cosines = similarities(vectors[pool.i], vectors[pool.j])
+    cosines = cosines_of(vectors[pool.i], vectors[pool.j])
     return scale_of(embedder.fingerprint).similarities(cosines, strict[pool.i] | strict[pool.j])
 
 

@@ -38,11 +38,14 @@ from memory.coverage import (
     verify,
     verify_by_words,
 )
-from memory.providers import asked_to_remember, only_asks_to_remember, retold, statements
 from memory.text import (
+    asked_to_remember,
     identity,
     normalise,
+    only_asks_to_remember,
+    retold,
     sentences,
+    statements,
     telling_words,
     text_key,
     visible,

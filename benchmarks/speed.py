@@ -52,8 +52,7 @@ import numpy.typing as npt
 
 from benchmarks import batching, importing, upkeeping, writing
 from memory.decide import PairSearch, PlanSettings
-from memory.ledger import VectorTable
-from memory.models import NEIGHBOURS, Rules, Vectors, scale_of
+from memory.models import NEIGHBOURS, Rules, Vectors, VectorTable, scale_of
 from memory.providers import WordLlamaEmbedder
 from memory.text import has_cjk, normalise, text_key
 

@@ -20,7 +20,7 @@ from .models import Outcome as Outcome
 from .models import Recalled as Recalled
 from .models import Scope as Scope
 from .models import Turn as Turn
-from .search import collapse as collapse
 from .store import MemoryStore as MemoryStore
+from .store import collapse as collapse
 
 __version__: str

@@ -189,7 +189,7 @@ class LedgerMissing(LedgerError):
     >>> read_ledger(config.at("nowhere"))
     Traceback (most recent call last):
         ...
-    memory.errors.LedgerMissing: there are no memories at nowhere/ledger.db yet; import...
+    memory.errors.LedgerMissing: there are no memories at nowhere/ledger.db yet; remember...
     """
 
 
@@ -327,7 +327,7 @@ class ModelError(MemoryPipelineError):
     >>> error = ModelAnswerError("the answer is cut off")
     >>> error.calls, error.input_tokens = 1, 900
     >>> Usage.of_failure(error)
-    Usage(calls=1, input_tokens=900, output_tokens=0, failed=1)
+    Usage(calls=1, input_tokens=900, failed=1)
     """
 
     calls = 0

@@ -21,15 +21,18 @@ from memory.coverage import (
     verify,
     verify_by_words,
 )
-from memory.providers import asked_to_remember, only_asks_to_remember, retold, statements
 from memory.text import (
+    asked_to_remember,
     clean,
     fails,
     guarded,
     identity,
     normalise,
+    only_asks_to_remember,
     periods,
+    retold,
     search_terms,
+    statements,
     telling_words,
     text_key,
     wordings,

@@ -37,15 +37,19 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.extractor import MemoryExtractor
 from memory.ledger import Ledger
 from memory.models import Memory, MergeGroup, Question, Vectors, Verdict
-from memory.providers import (
-    OfflineModel,
-    asked_to_remember,
-    only_asks_to_remember,
-    retold,
-    statements,
-)
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
-from memory.text import normalise, periods, search_terms, telling_words, wordings
+from memory.text import (
+    asked_to_remember,
+    normalise,
+    only_asks_to_remember,
+    periods,
+    retold,
+    search_terms,
+    statements,
+    telling_words,
+    wordings,
+)
 from memory.upkeep import examine
 from tests.conftest import MakeMemory
 from tests.doubles import START, ScriptedModel, ticking
@@ -53,9 +57,9 @@ from tests.turns import hook, turn
 
 MODULES = """
     coverage.covers coverage.differences coverage.parse coverage.times coverage.verification
-    providers.english providers.offline
-    providers.third_person providers.worth text.languages text.numbers text.period
-    text.signs text.time_finder text.time_readers text.time_words text.tokens
+    providers.offline text.languages text.numbers text.period text.retelling
+    text.signs text.statements text.time_finder text.time_readers text.time_words text.tokens
+    text.worth
 """.split()
 WITHOUT_PRECAUTION = {
     # answers of the boundary itself

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -37,6 +38,26 @@ def test_an_outcome_says_what_happened_and_why(memories: Memories) -> None:
     memories.undo(replaced.number)
     both = {"Mia has a cat.", "mia has a cat"}
     assert {one.content for one in memories.list(user="Mia")} == both
+
+
+def test_results_are_short_to_read(memories: Memories) -> None:
+    at = datetime(2026, 5, 1, 8, tzinfo=UTC)
+    first = memories.remember("Mia has a cat.", user="Mia", at=at)
+    done = memories.remember("mia has a cat", user="Mia", at=at)
+    found = (
+        f"Memory(id={done.memory.id!r}, content={done.memory.content!r}, user='Mia', "
+        "timestamp='2026-05-01 08:00')"
+    )
+    assert repr(done) == (
+        f"Outcome('replace', 'same text', number=2, memory={found}, retired=['{first.memory.id}'])"
+    )
+    [hit] = memories.recall("cat", user="Mia")
+    assert repr(hit) == f"Recalled{found.removeprefix('Memory')[:-1]}, score={hit.score})"
+    assert re.fullmatch(
+        r"DeduplicationReport\(dry_run=True, memories=1, memories_after=1, pairs=\{.*\}, "
+        r"model='offline', seconds=[\d.]+\)",
+        repr(memories.clean(dry_run=True)),
+    )
 
 
 def test_a_snapshot_of_one_scope_ignores_what_another_user_s_memories_stand_for(

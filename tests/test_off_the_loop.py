@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from benchmarks import holding
+from memory.agent import build_tools
 from memory.assembly import Brought, build_model, import_memories
 from memory.config import Config, LLMConfig
 from memory.deduplicator import MemoryDeduplicator
@@ -101,13 +102,31 @@ def test_requests_and_copies_in_a_turn(
     assert not any(seen)
 
 
+def test_the_dates_in_what_the_agent_recalls(
+    store: MemoryStore, make_memory: MakeMemory, watch: Watch
+) -> None:
+    added = store.add(make_memory(LONG))
+    seen = watch("memory.models.memory.dated")
+    tools = build_tools(store, Config())
+    for name, arguments in (
+        ("recall", {"context": "lake"}),
+        ("introspect", {}),
+        ("remember", {"content": LONG}),
+        ("forget", {"memory_id": added.id}),
+    ):
+        asyncio.run(tools.call(name, arguments))
+        assert seen
+        assert not any(seen), name
+        seen.clear()
+
+
 @pytest.mark.parametrize("raw", [True, False])
 @pytest.mark.parametrize(
     "name",
     [
         "store.MemoryStore.counts",
         "interchange.note_reading",
-        "ledger.vectors.TextVectors.missing_texts",
+        "ledger.search_data.TextVectors.missing_texts",
     ],
 )
 def test_the_ledger_of_an_import(

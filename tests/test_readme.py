@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,22 @@ SAYS = {
 def test_a_snippet_runs_offline_and_prints_what_it_should(snippet: str, tmp_path: Path) -> None:
     said = run(tmp_path, "-c", PYTHON[snippet])
     assert re.fullmatch(SAYS.get(snippet, r"(.|\n)*"), said), said
+
+
+def test_the_command_line_continues_the_first_program(tmp_path: Path) -> None:
+    run(tmp_path, "-c", PYTHON["README.md 1"])
+    [block] = re.findall(r"export (MEMORY_LEDGER_URL)=(\S+).*\n((?:memory-dedup.*\n)+)", SHELL)
+    name, url, lines = block
+    told = [
+        commands.run("memory", *shlex.split(line)[1:], cwd=tmp_path, env=OFFLINE | {name: url})
+        for line in lines.splitlines()
+    ]
+    remembered, recalled, cleaned = (done.stdout for done in told)
+    assert remembered.startswith("add: nothing similar\n")
+    assert told[0].stderr == "stored in mia.db\n"
+    assert "Mia has a dog.\n" in recalled
+    assert "Mia has a tabby cat.\n" in recalled
+    assert re.search(r"memories +2\n(.|\n)*nothing changed", cleaned)
 
 
 def test_the_index_of_the_example_is_searched(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.size import imports_between, on_disk
 from scripts import faces
 from scripts.faces import ROOMS
 
@@ -57,6 +58,8 @@ HOME_OF = {
     "starlette": {"runtime.listening", "upkeep.server", "agent.server"},
     "uvicorn": {"runtime.listening"},
 }
+MOST_PAIRS = 95
+"""The most pairs of rooms of which one imports the other, as `benchmarks.size` counts them."""
 MOST_PUBLIC_METHODS = 20
 MOST_NAMES = 25
 """The most names of the package itself, so that a newcomer can read all of them."""
@@ -146,6 +149,11 @@ def from_below(name: str) -> set[str]:
     [path] = (path for path in MODULES if name_of(path) == name)
     me = room_of(name)
     return {room_of(one) for one in inner(path)} - {me, *RANKS[: RANKS.index(me)]}
+
+
+def test_a_room_imports_few_others() -> None:
+    pairs = imports_between(list(on_disk()))
+    assert len(pairs) <= MOST_PAIRS, sorted(pairs)
 
 
 def test_edges_import_only_faces() -> None:

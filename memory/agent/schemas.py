@@ -150,22 +150,11 @@ class MemoryView(BaseModel):
     """When a superseded memory ceased to hold."""
 
     @classmethod
-    def found(cls, hit: SearchResult) -> MemoryView:
-        view = cls.of(hit.memory, hit.similarity)
-        update = {
-            "also": [one.id for one in hit.also],
-            "newer": hit.newer,
-            "dated": hit.dated,
-            "until": hit.until and hit.until.isoformat(),
-        }
-        return view.model_copy(update=update)
-
-    @classmethod
-    def of(cls, memory: Memory, similarity: float | None = None) -> MemoryView:
+    def of(cls, memory: Memory, hit: SearchResult | None = None) -> MemoryView:
         return cls(
             id=memory.id,
             content=memory.content,
-            dated=memory.dated,
+            dated=(hit or memory).dated,
             timestamp=memory.timestamp.isoformat(),
             emotion=memory.emotion,
             importance=memory.importance,
@@ -173,7 +162,10 @@ class MemoryView(BaseModel):
             user=memory.user,
             is_private=memory.is_private,
             linked_ids=[link.target_id for link in memory.linked_ids],
-            similarity=similarity,
+            similarity=hit.similarity if hit else None,
+            also=[one.id for one in hit.also] if hit else [],
+            newer=hit.newer if hit else None,
+            until=hit.until.isoformat() if hit and hit.until else None,
         )
 
 

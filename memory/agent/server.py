@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -125,6 +126,11 @@ class AgentServer:
     async def _list_tools(
         self, _context: Any, _params: wire.PaginatedRequestParams | None
     ) -> wire.ListToolsResult:
+        return self._tools
+
+    @cached_property
+    def _tools(self) -> wire.ListToolsResult:
+        """The list of all tools, for which mcp also asks at each call over HTTP."""
         return wire.ListToolsResult(
             tools=[
                 wire.Tool(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -27,6 +27,7 @@ from memory.text import counted, one_line, shortened
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 _SCAFFOLD_SAVED = "Do any of these connections surprise you? Is there a pattern forming?"
 _SCAFFOLD_DUPLICATE = (
     "Is there truly something new here, or is this a repetition?\n"
@@ -143,13 +144,12 @@ class AgentTools:
             assert existing is not None
             return await self._not_saved(existing, request.content)
         warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
-        lines = [_saved_text(memory, linked, self._store.now())]
-        data = schemas.Remembered(
-            saved=True,
-            id=memory.id,
-            links=links,
-            related=[schemas.MemoryView.of(hit.memory, hit.similarity) for hit in linked],
+        text, related = await _rendered(
+            [hit.memory for hit in linked],
+            lambda: (_saved_text(memory, linked, self._store.now()), _views(linked)),
         )
+        lines = [text]
+        data = schemas.Remembered(saved=True, id=memory.id, links=links, related=related)
         if existing is not None:
             old = existing.memory
             data.replaced = old.id
@@ -168,7 +168,7 @@ class AgentTools:
 
     async def _not_saved(self, existing: SearchResult, content: str) -> ToolAnswer:
         differs = await _differs(existing.memory.content, content)
-        view = schemas.MemoryView.of(existing.memory, existing.similarity)
+        [view] = await _rendered([existing.memory], lambda: _views([existing]))
         return self._answer(
             _not_saved_text(existing, differs, self._store.now()),
             _SCAFFOLD_DUPLICATE,
@@ -187,20 +187,24 @@ class AgentTools:
             include_superseded=request.include_superseded,
             as_of=_moment("as_of", request.as_of, time.max),
         )
-        memories = [schemas.MemoryView.found(hit) for hit in found]
-        return ToolAnswer(
-            _recalled_text(found, self._store.now()), schemas.MemoryList(memories=memories)
+        text, memories = await _rendered(
+            [hit.memory for hit in found],
+            lambda: (_recalled_text(found, self._store.now()), _views(found)),
         )
+        return ToolAnswer(text, schemas.MemoryList(memories=memories))
 
     async def introspect(self, _request: schemas.Arguments) -> ToolAnswer:
         recent = await self._store.list_recent(_RECENT)
         still_open = (await self._store.still_open())[:_OPEN]
-        views = [schemas.MemoryView.of(memory) for memory in recent]
-        return self._answer(
-            _introspected_text(recent, still_open, self._store.now()),
-            _SCAFFOLD_INTROSPECT,
-            schemas.Introspected(recent=views, still_open=still_open),
+        text, views = await _rendered(
+            recent,
+            lambda: (
+                _introspected_text(recent, still_open, self._store.now()),
+                list(map(schemas.MemoryView.of, recent)),
+            ),
         )
+        data = schemas.Introspected(recent=views, still_open=still_open)
+        return self._answer(text, _SCAFFOLD_INTROSPECT, data)
 
     # --- backend ---
 
@@ -225,9 +229,11 @@ class AgentTools:
             for one in forgotten.superseded
         ]
         lines += [] if forgotten.erased else [_INDEX_PENDING]
+        memory = forgotten.memory
+        view = await _rendered([memory], lambda: schemas.MemoryView.of(memory))
         data = schemas.Forgot(
             found=True,
-            memory=schemas.MemoryView.of(forgotten.memory),
+            memory=view,
             erased=forgotten.erased,
             remaining=[one.id for one in forgotten.remaining],
             superseded=[one.id for one in forgotten.superseded],
@@ -272,13 +278,10 @@ class AgentTools:
             workspace.refresh(kept)
 
         warnings = await self._write(kept, follow)
+        view = await _rendered([kept], lambda: schemas.MemoryView.of(kept))
         return ToolAnswer(
             "\n".join([_merged_text(kept, request.remove_id), *warnings]),
-            schemas.Merged(
-                kept=schemas.MemoryView.of(kept),
-                removed_id=request.remove_id,
-                warnings=warnings,
-            ),
+            schemas.Merged(kept=view, removed_id=request.remove_id, warnings=warnings),
         )
 
     # --- the workspace ---
@@ -312,6 +315,15 @@ class AgentTools:
 
 
 # --- small parts ----------------------------------------------------------------------------------
+
+
+async def _rendered(memories: Sequence[Memory], render: Callable[[], T]) -> T:
+    """Render what an answer shows of memories, in a thread if finding their dates takes long."""
+    return await in_thread_if_long([memory.content for memory in memories], render)
+
+
+def _views(hits: Sequence[SearchResult]) -> list[schemas.MemoryView]:
+    return [schemas.MemoryView.of(hit.memory, hit) for hit in hits]
 
 
 async def _differs(old: str, new: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, aclosing, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
@@ -437,7 +437,12 @@ def compare(
         own_work = interchange.own_work_in(theirs, files, found.collection_id)
         plan = interchange.plan_write_back(found.rows, reading, store.ledger, across, own_work)
     now = (begun and begun.header.at) or utc_now()
-    others = [] if not plan.updates else _embedders(config, embedder)
+    others: list[Any] = []
+    if plan.updates and embedder is not None:
+        others.append(embedder_from(config, embedder).embed)
+    elif plan.updates:
+        with suppress(ConfigError):
+            others.append(build_embedder(config).embed)
     plan, made = interchange.with_vectors(theirs, plan, found.rows, reading, now, others)
     return PlannedWriteBack(
         theirs, plan, tuple(notes), config, found.collection_id, reading, begun, now, made
@@ -534,12 +539,3 @@ def free_undo_file(collection: str) -> Path:
     """
     names = (Path(f"{collection}.undo-{number}.jsonl") for number in count(1))
     return next(name for name in names if not name.exists())
-
-
-def _embedders(config: Config, given: str | None) -> list[Any]:
-    if given is not None:
-        return [embedder_from(config, given).embed]
-    try:
-        return [build_embedder(config).embed]
-    except ConfigError:
-        return []

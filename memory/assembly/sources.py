@@ -38,7 +38,6 @@ from memory.interchange import (
     with_links_resolved,
 )
 from memory.models import Memory
-from memory.search import ChromaServer
 
 _NAMED = 20
 
@@ -264,7 +263,7 @@ def their_collection(kind: Kind, location: str, name: str, *, trust: bool = Fals
     if kind == "qdrant":
         place = location.rstrip("/") if is_address(location) else Path(location)
         return QdrantStore(place, name, trust)
-    return ChromaStore(_chroma_location(location), name)
+    return ChromaStore(chroma_server(location) if is_address(location) else Path(location), name)
 
 
 def mem0_store(location: str) -> tuple[Kind, str]:
@@ -285,9 +284,3 @@ def mem0_store(location: str) -> tuple[Kind, str]:
         return "qdrant", location
     folder = vector_folder(Path(location))
     return ("qdrant" if is_qdrant(folder) else "chroma"), str(folder)
-
-
-def _chroma_location(given: str) -> Path | ChromaServer:
-    if not given.startswith(("http://", "https://")):
-        return Path(given)
-    return chroma_server(given)

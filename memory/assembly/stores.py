@@ -75,7 +75,7 @@ def open_existing_store(config: Config) -> store.MemoryStore:
     >>> open_existing_store(config.at("nowhere"))
     Traceback (most recent call last):
         ...
-    memory.errors.LedgerMissing: there are no memories at nowhere/ledger.db yet; import some first
+    memory.errors.LedgerMissing: there are no memories at nowhere/ledger.db yet; remember...
 
     Raises: LedgerMissing if there is no store; LedgerError; EmbedderMismatch if another embedder
     made the store's vectors.
@@ -162,7 +162,7 @@ def open_existing_ledger(config: Config) -> ledger.Ledger:
     >>> open_existing_ledger(config.at("nowhere"))
     Traceback (most recent call last):
         ...
-    memory.errors.LedgerMissing: there are no memories at nowhere/ledger.db yet; import some first
+    memory.errors.LedgerMissing: there are no memories at nowhere/ledger.db yet; remember...
 
     Raises: LedgerMissing if there is no ledger; LedgerError.
     """

@@ -43,7 +43,6 @@ from memory.errors import InputError, LedgerMissing, WrongArgument, installed
 from memory.text import counted
 
 if TYPE_CHECKING:
-    from memory import MemoryStore
     from memory.assembly import Source
 
 _GROUPS_SHOWN = 50
@@ -159,6 +158,8 @@ def view(report: models.DeduplicationReport, *, groups: bool) -> RenderableType:
 
 def _planned(report: models.DeduplicationReport) -> list[tuple[str, str]]:
     free = f", of which {report.found - report.questions:,} need no model"
+    if not report.found and any(report.pairs.values()):
+        free = ": each pair was decided before and stays apart; see history"
     hidden = report.found - len(report.groups)
     below = report.just_below
     near = f"from {below.low:.2f} to just below {below.high:.2f}" if below else ""
@@ -316,7 +317,7 @@ def retry(
 
 def _run_batch(
     label: str,
-    store: MemoryStore,
+    store: assembly.MemoryStore,
     config: config.Config,
     batch: Callable[..., Awaitable[models.DeduplicationReport]],
     executor: Executor | None = None,
@@ -394,9 +395,10 @@ def apply(
     An answer that no longer fits the store is refused, with the reason.
     """
     given = already = refused = 0
+    answered_lines = upkeep.read_decisions(file)
     with assembly.open_existing_store(context.obj) as store:
         answers = assembly.build_answers(store, context.obj)
-        for number, answered in upkeep.read_decisions(file):
+        for number, answered in answered_lines:
             outcome = answered if isinstance(answered, InputError) else answers.give(answered)
             if isinstance(outcome, upkeep.Given):
                 given += not outcome.repeated

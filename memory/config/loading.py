@@ -1,28 +1,48 @@
-"""Read config.yaml, the environment variables and the arguments of a call into one `Config`."""
+"""Read config.yaml, the environment variables and the arguments of a call into one `Config`.
+
+Without `--config`, the file `config.yaml` of the current folder is read. Somebody else may have
+written it, for example in a repository that was just cloned. So a server's URL or a factory in it
+needs an approval, which is kept by file and by host or factory. A file that was named needs none,
+nor the file in the folder of `orchestrator.py`.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
+from urllib.parse import urlsplit
 
 import platformdirs
 import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
 
-from memory.config.naming import KeyPath, check_approved
 from memory.config.settings import ACCESS, REMOVED, SECTIONS, Config, MemoryConfig
-from memory.errors import ConfigError
+from memory.errors import ConfigError, UnnamedFile
 from memory.models import MAX_QUOTED, checked, first_problem
 
 logger = logging.getLogger(__name__)
 
+PACKAGE = Path(__file__).parents[2]
 DEFAULT_FILE = Path("config.yaml")
+_APPROVALS = "approved.json"
+_RISKY = (
+    "llm.base_url",
+    "memory.embedding.base_url",
+    "memory.search.chroma_url",
+    "llm.provider",
+    "memory.embedding.provider",
+    "memory.search.index",
+)
+"""The keys whose value may be the address of a server, or a factory `package.module:name`."""
+KeyPath = tuple[str, ...]
 TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
 """The environment variable with the access tokens of `serve --http`, one `TOKEN USER` a line."""
 EVERY_KEY = "docs/configuration.md lists every key"
@@ -318,3 +338,48 @@ def _parsed(text: str, type_: Any) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         return text
+
+
+# --- a file that nobody named ---------------------------------------------------------------------
+
+
+def check_approved(file: Path, config: Config, sources: Mapping[KeyPath, str]) -> None:
+    """Check that a file that nobody named sets no server and no factory without an approval.
+
+    `sources`: where each key was set, such as `config.yaml:7`.
+
+    Raises: UnnamedFile.
+    """
+    if file.absolute().parent == PACKAGE and (PACKAGE / "orchestrator.py").is_file():
+        return
+    for key in _RISKY:
+        value = attrgetter(key)(config)
+        is_url = key.endswith("_url")
+        source = sources.get(tuple(key.split(".")), "")
+        if value is None or not (is_url or ":" in value) or not source.startswith(f"{file}:"):
+            continue
+        target = urlsplit(value).netloc if is_url else value
+        if [str(file.resolve()), target] not in _approvals():
+            raise UnnamedFile(source, key, file, target)
+
+
+def approve(file: Path, target: str) -> None:
+    """Approve a host or a factory that this file names, now and for later.
+
+    Raises: OSError.
+    """
+    kept = [*_approvals(), [str(file.resolve()), target]]
+    path = platformdirs.user_config_path("memory-dedup") / _APPROVALS
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    part.replace(path)
+
+
+def _approvals() -> list[list[str]]:
+    file = platformdirs.user_config_path("memory-dedup") / _APPROVALS
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return found if isinstance(found, list) else []

@@ -13,10 +13,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
+from typing import Protocol
 
 from memory.coverage.parse import Parse, Word, parse
-from memory.models import Memory
 from memory.text import (
     BE,
     CAUSAL_NOUNS,
@@ -38,6 +39,7 @@ from memory.text import (
     UNITS,
     WEEKDAYS,
     Kind,
+    Period,
     Token,
     compatible,
     guarded,
@@ -202,8 +204,21 @@ def covers(a: str, b: str) -> bool:
     return compare(a, b).a_covers_b
 
 
+class Told(Protocol):
+    """A text with the moment from which its words count, and the periods that they mean."""
+
+    @property
+    def content(self) -> str: ...
+    @property
+    def said(self) -> datetime | None: ...
+    @property
+    def timestamp(self) -> datetime: ...
+    @property
+    def periods(self) -> tuple[Period, ...]: ...
+
+
 @guarded(lambda _a, _b: Comparison(CANNOT_TELL, CANNOT_TELL))
-def compare_memories(a: Memory, b: Memory) -> Comparison:
+def compare_memories(a: Told, b: Told) -> Comparison:
     """Return what each of two memories states and the other does not, times included.
 
     Time expressions that may mean the same time count as equal words: "yesterday" and "on 5
@@ -226,7 +241,7 @@ def compare_memories(a: Memory, b: Memory) -> Comparison:
 
 
 @guarded(lambda _a, _b: False)
-def states(a: Memory, b: Memory) -> bool:
+def states(a: Told, b: Told) -> bool:
     """Return whether `a` states everything that `b` states; False in case of doubt.
 
     >>> from datetime import UTC, datetime
@@ -238,7 +253,7 @@ def states(a: Memory, b: Memory) -> bool:
 
 
 @guarded(lambda _a, _b: True)
-def only_times_differ(a: Memory, b: Memory) -> bool:
+def only_times_differ(a: Told, b: Told) -> bool:
     """Return whether two memories have the same words, which mean different times.
 
     >>> said = datetime(2026, 1, 20, tzinfo=UTC), datetime(2026, 3, 20, tzinfo=UTC)
@@ -253,7 +268,7 @@ def only_times_differ(a: Memory, b: Memory) -> bool:
     )
 
 
-def _in_words_of(a: Memory, b: Memory) -> str:
+def _in_words_of(a: Told, b: Told) -> str:
     """Return the text of `b` with the time expressions of `a`, which mean the same."""
     text = b.content
     for mine, other in reversed(list(zip(a.periods, b.periods, strict=True))):
@@ -291,13 +306,24 @@ _DATES_AND_UNITS = MONTH_SET | frozenset(WEEKDAYS.values()) | frozenset(UNITS.va
 def _moved(left: _Side, right: _Side) -> list[str]:
     """Return how the shared words of two English texts differ in order, number or preposition.
 
-    Each item is "word order" or a pair such as "cat / cats" or "in March / by March".
+    Each item is "word order" or a pair such as "cat / cats" or "in March / by March". Prepositions
+    are compared only if no word is singular in one text and plural in the other.
     """
     first, second = _common(left), _common(right)
-    if [word.stated for word in first] == [word.stated for word in second]:
-        return _governed(first, second)
-    same = not left.extra and not right.extra and _phrase_moved(left.parse, first, second)
-    return [] if same else [_ORDER]
+    if [word.stated for word in first] != [word.stated for word in second]:
+        same = not left.extra and not right.extra and _phrase_moved(left.parse, first, second)
+        return [] if same else [_ORDER]
+    pairs = list(zip(first, second, strict=True))
+    surfaces = [(a.surface, b.surface) for a, b in pairs]
+    numbers = [f"{a} / {b}" for a, b in surfaces if _differ_in_number(a, b)]
+    return numbers or [
+        f"{a.role} {a.surface}".strip() + " / " + f"{b.role} {b.surface}".strip()
+        for a, b in pairs
+        if a.role != b.role and not ({a.role, b.role} <= _LOOSE and _is_time(a.key))
+    ]
+
+
+_LOOSE = frozenset({"", "in", "on", "at"})
 
 
 def _common(side: _Side) -> Sequence[Word]:
@@ -316,28 +342,6 @@ def _common(side: _Side) -> Sequence[Word]:
         if not is_added:
             kept.append(word if inherited == word.role else word._replace(role=inherited))
     return kept
-
-
-_LOOSE = frozenset({"", "in", "on", "at"})
-
-
-def _governed(left: Sequence[Word], right: Sequence[Word]) -> list[str]:
-    """Return how words that occur in both texts differ in number or in the preposition before them.
-
-    `left` and `right` are the words of the two texts. Words at the same position are compared. Each
-    difference is returned as one string, such as "cat / cats" or "in March / by March".
-
-    Prepositions are compared only if no word is singular in one text and plural in the other.
-    """
-    pairs = list(zip(left, right, strict=True))
-    several = [(a, b) for a, b in pairs if _differ_in_number(a.surface, b.surface)]
-    if several:
-        return [f"{a.surface} / {b.surface}" for a, b in several]
-    return [
-        f"{a.role} {a.surface}".strip() + " / " + f"{b.role} {b.surface}".strip()
-        for a, b in pairs
-        if a.role != b.role and not ({a.role, b.role} <= _LOOSE and _is_time(a.key))
-    ]
 
 
 def _differ_in_number(a: str, b: str) -> bool:
@@ -482,9 +486,13 @@ def _written_otherwise(a: str, b: str) -> list[str]:
     """
     if literal_start(a) or literal_start(b):
         return _other_value(a, b)
-    return _beyond(quotations(a), quotations(b)) or (
-        _beyond(_hyphenated(a), _hyphenated(b)) + _capitals(a, b) + _capitals(b, a)
+    if quoted := _beyond(quotations(a), quotations(b)):
+        return quoted
+    hyphenated = (
+        Counter(word for word in map(str.casefold, _WITH_HYPHEN(text)) if not _IN_NUMBERS(word))
+        for text in (a, b)
     )
+    return _beyond(*hyphenated) + _capitals(a, b) + _capitals(b, a)
 
 
 def _other_value(a: str, b: str) -> list[str]:
@@ -511,16 +519,9 @@ def _beyond(first: Counter[str], second: Counter[str]) -> list[str]:
 
 
 _WITH_HYPHEN = re.compile(r"(?<![^\W_])[^\W_]++(?:[-‐][^\W_]++)+").findall
-
-
-def _hyphenated(text: str) -> Counter[str]:
-    """Return the words with a hyphen, which say what belongs together, but no plain numbers."""
-    words = (word.casefold() for word in _WITH_HYPHEN(text))
-    return Counter(
-        word
-        for word in words
-        if any(part not in NUMBERS and not part.isdigit() for part in re.split("[-‐]", word))
-    )
+_NUMBER = rf"(?:\d+|{'|'.join(NUMBERS)})"
+_IN_NUMBERS = re.compile(rf"{_NUMBER}(?:[-‐]{_NUMBER})*").fullmatch
+"""Matches words such as "twenty-one"; the hyphen in other words says what belongs together."""
 
 
 _INNER_CAPITAL = re.compile(r"(?<![.!?:\n]\s)(?<!^)(?<![^\W_])(?<![\"“„‘(])[^\W\d_a-zß-ÿ]\w*")

@@ -9,14 +9,13 @@ which memories are shown. In doubt there is none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory.coverage.covers import LONGEST
+from memory.coverage.covers import LONGEST, Told
 from memory.coverage.differences import common_start
 from memory.coverage.parse import parse
-from memory.models import Memory
 from memory.text import guarded, identity, sentences
 
 _MOST_SENTENCES = 12
@@ -105,8 +104,6 @@ _CHANGE = re.compile(
     r"ne [^.]{1,20} plus)\b",
     re.IGNORECASE,
 )
-_CHANGED = frozenset("cance revok withd rejec denie postp resch delay termi rever don't".split())
-"""The stems of words of change that need no other word besides what has changed."""
 _CORRECTION = re.compile(
     r"\b(?:correction|corrected|invalidated|no longer|instead of|not|wrong|the value was)\b",
     re.IGNORECASE,
@@ -161,7 +158,7 @@ class _Statement(NamedTuple):
 
 
 @guarded(lambda _a, _b: False)
-def may_outdate(newer: Memory, older: Memory) -> bool:
+def may_outdate(newer: Told, older: Told) -> bool:
     """Return whether what `older` states may no longer hold because of what `newer` states.
 
     >>> from datetime import UTC, datetime
@@ -223,7 +220,7 @@ def _is_update(newer: str, older: str) -> bool:
     return not rest.isdisjoint(other_rest)
 
 
-def _of_other_days(newer: Memory, older: Memory) -> bool:
+def _of_other_days(newer: Told, older: Told) -> bool:
     """Return whether the same relative word, such as "tomorrow", means two days."""
     known = {period.words.casefold(): period for period in older.periods if period.relative}
     return any(
@@ -235,33 +232,27 @@ def _of_other_days(newer: Memory, older: Memory) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _statements(text: str) -> tuple[_Statement, ...]:
-    if len(text) > LONGEST:
-        return ()
-    return tuple(_parsed(sentences(text)[:_MOST_SENTENCES]))
+    found = sentences(text)[:_MOST_SENTENCES] if len(text) <= LONGEST else ()
+    return tuple(filter(None, map(_statement, found)))
 
 
-def _parsed(found: Sequence[str]) -> Iterator[_Statement]:
-    for sentence in found:
-        stated = not _NOT_STATED.search(sentence)
-        changes = bool(_CHANGE.search(sentence))
-        clause = _CLAUSE_END.split(_LABEL.sub("", sentence.strip()), maxsplit=1)[0]
-        clause_as_said = clause
-        clause = _FIRST_ARTICLE.sub("", _FUTURE.sub("is", clause)).replace(" status is ", " is ")
-        words = tuple(
-            lower for word in _WORD.findall(clause) if (lower := word.casefold()) not in _PRESENT
-        )
-        if len(words) < 2:
-            continue
-        verbs = parse(clause)
-        yield _Statement(
-            words,
-            " ".join(words),
-            frozenset(_stem(word) for word in words) - _SMALL,
-            changes,
-            stated,
-            any(word.past for word in verbs.words),
-            _stem(words[0]) if _SUBJECT.match(clause_as_said) else "",
-        )
+def _statement(sentence: str) -> _Statement | None:
+    said = _CLAUSE_END.split(_LABEL.sub("", sentence.strip()), maxsplit=1)[0]
+    clause = _FIRST_ARTICLE.sub("", _FUTURE.sub("is", said)).replace(" status is ", " is ")
+    words = tuple(
+        lower for word in _WORD.findall(clause) if (lower := word.casefold()) not in _PRESENT
+    )
+    if len(words) < 2:
+        return None
+    return _Statement(
+        words,
+        " ".join(words),
+        frozenset(map(_stem, words)) - _SMALL,
+        changes=bool(_CHANGE.search(sentence)),
+        stated=not _NOT_STATED.search(sentence),
+        past=any(word.past for word in parse(clause).words),
+        subject=_stem(words[0]) if _SUBJECT.match(said) else "",
+    )
 
 
 def _stem(word: str) -> str:
@@ -330,10 +321,8 @@ def _is_change(newer: _Statement, older: _Statement) -> bool:
     if same_subject:
         shared -= {_stem(older.words[0])}
     own = len(older.content) - same_subject
-    if len(shared) * 2 >= max(own, 1) and (len(shared) >= 2 or (same_subject and own <= 2)):
-        return True
-    rest = {word for word in newer.content - older.content if not _CHANGE.match(word)}
-    return len(shared) >= 2 and rest <= _CHANGED
+    enough = len(shared) >= 2 or (same_subject and own <= 2)
+    return enough and len(shared) * 2 >= max(own, 1)
 
 
 _OF_THE_PAST = re.compile(

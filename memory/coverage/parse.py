@@ -327,15 +327,12 @@ def _qualities_first(tokens: list[Token]) -> list[Token]:
             if head >= 0 and tokens[head].kind is Kind.CONTENT and end > position + 2:
                 qualities = [t for t in tokens[position + 2 : end] if t.kind is Kind.CONTENT]
                 after = end + (end < len(tokens) and tokens[end].kind is Kind.STOP)
-                start = _start_of_noun(tokens, head)
+                start = next((n for n in range(head, 0, -1) if not _is_content(tokens[n - 1])), 0)
+                if not start or tokens[start - 1].key not in ("a", "an", "the"):
+                    start = head
                 tokens[start:after] = [*qualities, *tokens[start : head + 1]]
         position += 1
     return tokens
-
-
-def _start_of_noun(tokens: Sequence[Token], head: int) -> int:
-    start = next((n for n in range(head, 0, -1) if not _is_content(tokens[n - 1])), 0)
-    return start if start and tokens[start - 1].key in ("a", "an", "the") else head
 
 
 def _end_of_qualities(tokens: Sequence[Token], start: int) -> int:

@@ -38,7 +38,8 @@ class _Told:
             return False
         if own.role is other.role and other.approximate and (self.is_span or self.is_about):
             exact = self.is_span or own.grain <= other.grain
-            return (widely or exact) and _holds(own, _middle(other))
+            day = other._replace(first=other.middle, after=other.middle + timedelta(1))
+            return (widely or exact) and _holds(own, day)
         if self.is_span and own[5:7] == other[5:7]:
             return own.role is other.role and not other.part
         if not own.certain:  # a date without a year, which may be meant
@@ -145,11 +146,6 @@ def _holds(own: Period, theirs: Period) -> bool:
     if not theirs.certain:
         return _overlap(own, theirs)
     return own.first <= theirs.first and theirs.after <= own.after  # type: ignore[operator]
-
-
-def _middle(period: Period) -> Period:
-    """Return the day in the middle of a window."""
-    return period._replace(first=period.middle, after=period.middle + timedelta(1))
 
 
 def _may_be(theirs: Period, own: Period) -> bool:

@@ -237,10 +237,14 @@ def _plural(surface: str) -> str:
     return "s" if regular or low in IRREGULAR_PLURALS else ""
 
 
-def _turning(text: str) -> Counter[str]:
-    """Return the negations and the words that change a whole statement, such as "might"."""
-    turning = (Kind.NOT, Kind.TURNING)
-    return Counter(token.key for token in _read_tokens(text) if token.kind in turning)
+def _keys(text: str, kinds: Sequence[str]) -> Counter[str]:
+    return Counter(token.key for token in _read_tokens(text) if token.kind in kinds)
+
+
+_TURNING = (Kind.NOT, Kind.TURNING)
+"""The kinds of negations and of words that change a whole statement, such as "might"."""
+_SMALL = (Kind.GOVERNING, Kind.PARTICLE, Kind.PERSON)
+"""The kinds of words of an older source that the merged text may leave out: "of", "she"."""
 
 
 def has_words_of(text: str, sources: Sequence[str]) -> bool:
@@ -257,7 +261,8 @@ def has_words_of(text: str, sources: Sequence[str]) -> bool:
     own, *theirs = (
         [key or value for key, value in _told(one) if key != "have"] for one in (text, *sources)
     )
-    if not _in_their_order(theirs[-1], own) or _turning(sources[-1]) != _turning(text):
+    turning = _keys(text, _TURNING)
+    if not _in_their_order(theirs[-1], own) or _keys(sources[-1], _TURNING) != turning:
         return False
     exempt = own == theirs[-1]
     if outdated_values(text, sources):
@@ -265,22 +270,13 @@ def has_words_of(text: str, sources: Sequence[str]) -> bool:
             return False
         own, *theirs = ([key for key, _ in _told(one)] for one in (text, *sources))
         exempt = False
-    small = _SMALL.union(*map(_small_words, (text, *sources)))
+    small = {"have"}.union(*(_keys(one, _SMALL) for one in (text, *sources)))
     own, *theirs = ([word for word in one if word not in small] for one in (own, *theirs))
     return (
         (exempt or all(_in_their_order(words, own) for words in theirs))
         and all(Counter(words) <= Counter(own) for words in theirs)
-        and all(_turning(source) <= _turning(text) for source in sources)
+        and all(_keys(source, _TURNING) <= turning for source in sources)
     )
-
-
-_SMALL = frozenset({"have"})
-
-
-def _small_words(text: str) -> set[str]:
-    """Return the words of an older source that the merged text may leave out: "of", "she"."""
-    kinds = (Kind.GOVERNING, Kind.PARTICLE, Kind.PERSON)
-    return {token.key for token in _read_tokens(text) if token.kind in kinds}
 
 
 def outdated_values(text: str, sources: Sequence[str]) -> list[str]:
@@ -407,7 +403,14 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
     >>> pets.beyond([boat])
     ['two']
     """
-    names = _names_in([text for text in texts if not _capitalises_nouns(text)])
+    grammars = map(grammar_of, texts)
+    names = _names_in(
+        [
+            text
+            for text, grammar in zip(texts, grammars, strict=True)
+            if not (grammar and grammar.capital_nouns) and set(text).isdisjoint(_NOUN_LETTERS)
+        ]
+    )
     if max(map(len, texts), default=0) > LONGEST:
         return [_facts_of_document(text, names) for text in texts]
     return [
@@ -418,13 +421,6 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
         )
         for text in texts
     ]
-
-
-def _capitalises_nouns(text: str) -> bool:
-    grammar = grammar_of(text)
-    return (grammar is not None and grammar.capital_nouns) or not set(text).isdisjoint(
-        _NOUN_LETTERS
-    )
 
 
 def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:

@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 from memory.decide.likeness import AlikeGroup
 from memory.decide.planning import PagePlan, RoundPlan
 from memory.decide.policy import GroupPlan, differences
-from memory.ledger import ScopedText, TextPair
 from memory.models import (
     Decision,
     DeduplicationReport,
@@ -25,6 +24,8 @@ from memory.models import (
     RunEvent,
     RunStage,
     Scope,
+    ScopedText,
+    TextPair,
     Usage,
 )
 from memory.text import clean, identity

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memory.decide.candidates import CandidatePairs, OnShare, candidate_pairs, joined
 from memory.decide.policy import GroupPlan, plan_group
-from memory.ledger import Row, Snapshot, VectorTable
 from memory.models import (
     PLAIN,
     Flags,
@@ -20,19 +20,16 @@ from memory.models import (
     Ints,
     Memory,
     Progress,
+    Row,
     Rules,
     Scale,
     Scope,
     SimilarityHistogram,
+    Snapshot,
     Vectors,
-)
-from memory.search import (
-    CandidatePairs,
-    OnShare,
-    candidate_pairs,
-    joined,
+    VectorTable,
+    cosines_of,
     scores_of,
-    similarities,
     slack,
 )
 from memory.text import has_cjk, text_key
@@ -129,7 +126,7 @@ def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -
     if (products < min_cosines - margin).any():
         return False
     i, j = np.nonzero(products < min_cosines + margin)
-    cosines = similarities(matrix[rows[i]], matrix[columns[j]])
+    cosines = cosines_of(matrix[rows[i]], matrix[columns[j]])
     return bool((cosines >= min_cosines[i, j]).all())
 
 
@@ -358,7 +355,7 @@ def near_copies(
         matrix = snapshot.vectors.of([row.text_key for row in rows])
         is_cjk = np.array([has_cjk(row.memory.content) for row in rows], np.bool_)
         for n in asked:
-            cosines = similarities(matrix, np.broadcast_to(matrix[n], matrix.shape))
+            cosines = cosines_of(matrix, np.broadcast_to(matrix[n], matrix.shape))
             scores = scale.similarities(cosines, is_cjk | is_cjk[n])
             for m in np.flatnonzero(scores >= min_similarity).tolist():
                 older, newer = rows[min(n, m)], rows[max(n, m)]

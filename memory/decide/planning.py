@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memory.decide.candidates import CandidatePairs, Pairs, chosen, joined, nearest_of
 from memory.decide.likeness import (
     FindPairs,
     Likeness,
@@ -32,7 +33,6 @@ from memory.decide.likeness import (
     plan_groups,
 )
 from memory.decide.policy import GroupPlan
-from memory.ledger import Row, ScopedText, Snapshot, TextPair
 from memory.models import (
     COMPARED,
     MOST_ON_PAGE,
@@ -45,16 +45,13 @@ from memory.models import (
     Memory,
     Progress,
     Question,
+    Row,
     Rules,
     Scale,
     Scope,
-)
-from memory.search import (
-    CandidatePairs,
-    Pairs,
-    chosen,
-    joined,
-    nearest_of,
+    ScopedText,
+    Snapshot,
+    TextPair,
 )
 from memory.text import has_cjk, text_of
 

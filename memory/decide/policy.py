@@ -108,14 +108,18 @@ def decide_new(
         if match.similarity >= rules.lower
         and not (rules.guard and only_times_differ(match.memory, new))
     ]
-    copies = [match for match in close if match.memory.dated_key == new.dated_key]
+    copies = [
+        match
+        for match in close
+        if match.similarity == 1.0 and match.memory.dated_key == new.dated_key
+    ]
     for match in close:
         members = oldest_first(match.memory, new)
         replacement = replace_covered(members, partial(_always, match.similarity), rules)
         if replacement is None and not asks and _state_the_same(members, rules):
             replacement = replace_covered(members, partial(_always, 1.0), rules)
         if replacement is not None:
-            if match.memory.dated_key == new.dated_key and len(copies) > 1:
+            if len(copies) > 1 and match in copies:
                 kept = survivor_of(match.memory, members)
                 replacement = replace(replacement, survivors=(kept,))
             similarity = min(match.similarity, replacement.similarity or 1.0)

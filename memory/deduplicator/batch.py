@@ -24,7 +24,7 @@ from memory.decide import (
 )
 from memory.deduplicator.judging import TRIAL, Judging
 from memory.deduplicator.page_reading import KeptApart, ScopeReading
-from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair, take_snapshot
+from memory.ledger import DecisionRecord, Reader, take_snapshot
 from memory.models import (
     MOST_ON_PAGE,
     NEIGHBOURS,
@@ -37,7 +37,10 @@ from memory.models import (
     Progress,
     Query,
     Scope,
+    ScopedText,
+    Snapshot,
     Succession,
+    TextPair,
     Usage,
 )
 from memory.providers import Asking, CallBudget, estimated
@@ -51,7 +54,6 @@ from memory.store import (
     kept_apart,
     reopen_pending,
 )
-from memory.text import text_of
 
 logger = logging.getLogger(__name__)
 
@@ -470,11 +472,11 @@ def unread_snapshot(
         if later is None:
             later = frozenset([*keys.values()][MOST_ON_PAGE:])
         keys = {name: key for name, key in keys.items() if key not in later}
-        vectors = reader.vectors.of(map(text_of, keys.values()))
+        vectors = reader.vectors.of_dated(keys.values())
     near = store.index.nearest(
         [Query(vector, scope, NEIGHBOURS + 1) for vector in vectors.values()]
     )
-    names = {name for name, key in keys.items() if text_of(key) in vectors}.union(*near)
+    names = {name for name, key in keys.items() if key in vectors}.union(*near)
     of_scope = scope.key
     with store.ledger.reading() as reader:
         apart = {pair for pair in kept_apart(reader, store.scope_fields) if pair[0] == of_scope}

@@ -77,12 +77,13 @@ _Undecided = tuple[NewMemory, Question]
 
 @dataclass
 class _Waiting:
-    """A new memory that is not stored yet.
+    """A new memory that is not stored yet, as it was extracted and as it was prepared.
 
     `new.decided`: the decision of the model about it. `named`: the checked merge that the model
     proposed for it. `asking`: the limits on the questions about it. `spent`: what these have cost.
     """
 
+    said: Extracted
     new: NewMemory
     named: NamedMerge | None = None
     asking: Asking | None = None
@@ -230,10 +231,10 @@ class MemoryDeduplicator:
         another write comes first meanwhile, rules decide again.
         """
         prepared = await in_thread(self._store.prepare, [one.memory for one in new], self._nearby)
-        both = zip(prepared, new, strict=True)
-        waiting = [_Waiting(replace(one, shown=said.shown)) for one, said in both]
+        both = zip(new, prepared, strict=True)
+        waiting = [_Waiting(said, replace(one, shown=said.shown)) for said, one in both]
         if any(one.named for one in new):
-            await self._check_named(new, waiting, calls)
+            await self._check_named([one for one in waiting if one.said.named], calls)
         outcomes, ended = list[Outcome](), list[Succession]()
         while left := waiting[len(outcomes) :]:
             size = 1 if left[0].named or left[0].attempt > 1 else self._store.pace.size
@@ -249,6 +250,7 @@ class MemoryDeduplicator:
                 if isinstance(one, Outcome):
                     outcomes.append(replace(one, usage=head.spent or one.usage))
                     ended += head.new.decided.successions if head.new.decided else ()
+                    ended += (Succession(name, one.memory.id, "") for name in head.said.ended)
                     if head.named and head.named.decision:
                         log_merges(head.named.decision)
                 elif isinstance(one, Conflict):
@@ -257,8 +259,6 @@ class MemoryDeduplicator:
                     head.new = replace(head.new, decided=await self._by_model(*one, calls, head))
             if tell is not None:
                 tell(len(outcomes))
-        told = zip(new, outcomes, strict=True)
-        ended += [Succession(name, got.memory.id, "") for one, got in told for name in one.ended]
         return await self._supersede(ended, outcomes, calls, run, lease) if ended else outcomes
 
     async def _supersede(
@@ -292,16 +292,12 @@ class MemoryDeduplicator:
         ]
         return [replace(with_ended[0], usage=with_ended[0].usage + asking.usage), *with_ended[1:]]
 
-    async def _check_named(
-        self, new: Sequence[Extracted], waiting: Sequence[_Waiting], calls: CallBudget
-    ) -> None:
-        """Check the merges that the model proposed for new memories."""
-        both = zip(new, waiting, strict=True)
-        naming = [(said, one) for said, one in both if said.named]
-        embedded = [(said, Embedded(one.new.memory, one.new.vector)) for said, one in naming]
+    async def _check_named(self, waiting: Sequence[_Waiting], calls: CallBudget) -> None:
+        """Check the merges that the model proposed when it extracted these memories."""
+        embedded = [(one.said, Embedded(one.new.memory, one.new.vector)) for one in waiting]
         asking = Asking(calls, self._settings.budget_s)
         checked = await self._judging.join_named(embedded, asking)
-        for (_, one), named in zip(naming, checked, strict=True):
+        for one, named in zip(waiting, checked, strict=True):
             one.named, one.spent = named, named.usage
             one.new = replace(one.new, decided=named.merge)
 

@@ -16,10 +16,20 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from memory.decide import Alike, Compared, GroupPlan, PairSearch, plan_groups
-from memory.ledger import Ledger, VectorTable
-from memory.models import Progress, Rules
-from memory.search import CandidatePairs, Pairs, in_order, joined, nearest_of
+from memory.decide import (
+    Alike,
+    CandidatePairs,
+    Compared,
+    GroupPlan,
+    Pairs,
+    PairSearch,
+    in_order,
+    joined,
+    nearest_of,
+    plan_groups,
+)
+from memory.ledger import Ledger
+from memory.models import Progress, Rules, VectorTable
 
 logger = logging.getLogger(__name__)
 

@@ -50,11 +50,11 @@ from memory.models import (
     Succession,
     Usage,
     Verdict,
+    cosine_of,
     quoted,
 )
 from memory.providers import Asking, CallBudget
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
-from memory.search import Probe, ranked
 from memory.store import Asker, MemoryStore, superseding
 
 logger = logging.getLogger(__name__)
@@ -500,15 +500,19 @@ def _named_by(
             return f"another memory of these turns replaces {one.id}"
         if row is None or not row.live or row.text_key != one.text_key:
             return f"{one.id} changed after it was shown"
-    hits = []
-    if new.vector is not None:
-        probe = Probe(new.memory.content, new.vector)
-        hits = ranked(reader, probe, rows.values(), store.scale)
+    vectors = reader.vectors.of(row.text_key for row in rows.values())
+    alike = [
+        store.scale.similarity(
+            cosine_of(vectors[row.text_key], new.vector), row.memory.content, new.memory.content
+        )
+        for row in rows.values()
+        if new.vector is not None and row.text_key in vectors
+    ]
     members = [*(row.memory for row in rows.values()), new.memory]
     members.sort(key=lambda one: one.timestamp)
     keeper = _keeper(reader, store.scope_of(new.memory), members)
     part = part_alone(ProposedMerge(tuple(members), said.merged.strip()), keeper)
-    return part, min((hit.similarity for hit in hits), default=None)
+    return part, min(alike, default=None)
 
 
 def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | None:

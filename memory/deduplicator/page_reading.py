@@ -13,7 +13,6 @@ from typing import TypeVar
 from memory.decide import Account, Apart, PagePlan, Part, connected, objection, successions
 from memory.deduplicator.judging import Judging, any_pair, left_open, log_merges, merge_texts
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
-from memory.ledger import Snapshot
 from memory.models import (
     MOST_READ,
     Action,
@@ -22,6 +21,7 @@ from memory.models import (
     Memory,
     Question,
     Scope,
+    Snapshot,
     Succession,
     Usage,
 )

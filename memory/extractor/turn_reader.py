@@ -14,7 +14,6 @@ from itertools import chain, pairwise, zip_longest
 
 from pydantic import JsonValue
 
-from memory.coverage import states
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import (
     MemoryPipelineError,
@@ -39,16 +38,10 @@ from memory.models import (
     Usage,
     name_of_candidate,
 )
-from memory.providers import (
-    Asking,
-    CallBudget,
-    asked_to_remember,
-    only_asks_to_remember,
-    retold,
-)
+from memory.providers import Asking, CallBudget
 from memory.runtime import in_thread, in_thread_if_long, telemetry
-from memory.store import MemoryStore
-from memory.text import text_key, undated
+from memory.store import MemoryStore, is_told_by
+from memory.text import asked_to_remember, only_asks_to_remember, retold, text_key, undated
 
 logger = logging.getLogger(__name__)
 
@@ -394,12 +387,7 @@ def _unstated(
     every: Sequence[tuple[Candidate, Extracted]], recalled: Sequence[Memory]
 ) -> list[Extracted]:
     return [
-        new
-        for candidate, new in every
-        if candidate.asked
-        or not any(
-            old.user in (None, new.memory.user) and states(old, new.memory) for old in recalled
-        )
+        new for candidate, new in every if candidate.asked or not is_told_by(recalled, new.memory)
     ]
 
 

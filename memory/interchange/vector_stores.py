@@ -190,18 +190,19 @@ class ChromaRows(OpenCollection):
                         ids=[row.id for row in batch],
                         embeddings=np.stack([row.vectors[""] for row in batch]),
                         documents=[row.document or "" for row in batch] if in_document else None,
-                        metadatas=[_whole(row, present.get(row.id)) or None for row in batch],
+                        metadatas=[  # Chroma removes the keys whose value is None
+                            {
+                                **dict.fromkeys(present[row.id].metadata if exists else ()),
+                                **row.metadata,
+                            }
+                            or None
+                            for row in batch
+                        ],
                     )
 
     def delete(self, ids: Sequence[str]) -> None:
         with chroma_faults():
             self.collection.delete(ids=list(ids))
-
-
-def _whole(row: Stored, present: Stored | None) -> dict[str, Any]:
-    """Return a row's metadata, with None for the keys that Chroma is to remove."""
-    gone = present.metadata.keys() - row.metadata.keys() if present is not None else ()
-    return {**dict.fromkeys(gone), **row.metadata}
 
 
 def _lock_of(folder: Path) -> Path:
@@ -259,9 +260,9 @@ class QdrantStore(ExternalStore):
     >>> QdrantStore(Path("qdrant"), "notes")
     Traceback (most recent call last):
         ...
-    memory.errors.InputError: qdrant: is a folder of Qdrant, which holds Python pickles:...
+    memory.errors.InputError: qdrant: is no folder of Qdrant; give the folder with...
 
-    Raises: InputError if `place` is a folder that is not trusted.
+    Raises: InputError if `place` is no folder of Qdrant, or is one that is not trusted.
     """
 
     place: Path | str
@@ -269,6 +270,10 @@ class QdrantStore(ExternalStore):
     kind: ClassVar[Kind] = "qdrant"
 
     def __post_init__(self) -> None:
+        if isinstance(self.place, Path) and not is_qdrant(self.place):
+            raise InputError(
+                self.place, "is no folder of Qdrant", "give the folder with meta.json, or a URL"
+            )
         if isinstance(self.place, Path) and not self.trusted:
             raise InputError(
                 self.place,

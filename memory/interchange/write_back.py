@@ -278,7 +278,7 @@ def read_undo_file(file: Path) -> UndoFile:
     whole: list[dict[str, Any]] = []
     for number, line in read_objects(file, not_finite=True):
         if isinstance(line, ValueError):
-            raise InputError(file, str(line), "it is no undo file of a write-back", number)
+            raise InputError(file, str(line), "give the undo file that write-back wrote", number)
         whole.append(line)
     try:
         header = UndoHeader.model_validate_json(json.dumps(whole[0] if whole else {}))

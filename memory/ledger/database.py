@@ -147,7 +147,7 @@ class SqliteDatabase(Database):
         if create:
             _make_file(path)
         elif not path.is_file():
-            raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
+            raise LedgerMissing(f"there are no memories at {path} yet", "remember or import some")
         self.name = str(path)
         self.file = path.absolute()
         self._path = path

@@ -431,7 +431,9 @@ def _record(row: Any) -> DecisionRecord:
             reason=row.reason,
             similarity=row.similarity,
             members=tuple(json.loads(row.members)),
-            survivors=_survivors(row.survivors),
+            survivors=tuple(
+                (one["id"], tuple(one["stands_for"])) for one in json.loads(row.survivors)
+            ),
             before=row.before,
             pending=row.pending,
             undone=row.undone,
@@ -460,10 +462,6 @@ def _check_image(image: Mapping[str, Any]) -> None:
 
 
 _COLUMNS = set(t.memories.c.keys())
-
-
-def _survivors(column: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((survivor["id"], tuple(survivor["stands_for"])) for survivor in json.loads(column))
 
 
 def _mentioning(

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.tables import Prepared, TableGroup, among, in_scope, scope_values_of, upsert
-from memory.models import JUDGES, PERSON, SCOPE_FIELDS, Judge, Memory, Scope
+from memory.models import JUDGES, PERSON, SCOPE_FIELDS, Judge, Memory, Scope, ScopedText, TextPair
 from memory.text import dated_key, text_of
 
 
@@ -51,10 +51,6 @@ class Attempt(NamedTuple):
     next_at: str | None
 
 
-TextPair = tuple[str, str, str]
-"""The key of a scope, and the `dated_key` of two texts in sorted order."""
-ScopedText = tuple[str, str]
-"""The key of a scope and the `dated_key` of a text."""
 _PAIR = ("scope", "low_key", "high_key")
 _DISTINCT = t.distinct_pairs.c
 _ATTEMPTS = t.attempts.c

@@ -9,9 +9,9 @@ revision than the last revision that the index contains.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,13 +26,19 @@ from memory.ledger import tables as t
 from memory.ledger.attachments import Episodes, Items, Leases, Turns
 from memory.ledger.database import Database, PostgresDatabase, SqliteDatabase
 from memory.ledger.decisions import NOTHING_BEFORE, Decisions, Refusals
-from memory.ledger.judgements import Attempts, DistinctPairs, Readings, ScopedText, TextPair
+from memory.ledger.judgements import Attempts, DistinctPairs, Readings
 from memory.ledger.links import Links
-from memory.ledger.memories import MemoryRows, Row, Superseded
+from memory.ledger.memories import MemoryRows, Superseded
+from memory.ledger.search_data import (
+    TERM_STATES,
+    Followers,
+    Terms,
+    TextVectors,
+    terms_of,
+    update_index,
+)
 from memory.ledger.tables import Prepared, Transaction, among, by_time
-from memory.ledger.terms import TERM_STATES, Terms, terms_of, update_index
-from memory.ledger.vectors import Followers, TextVectors, VectorTable
-from memory.models import Action, Decision
+from memory.models import Action, Decision, Row, ScopedText, Snapshot, TextPair
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,8 @@ class Ledger:
         upgraded, LedgerError if it is newer, or too old to be upgraded.
         """
         if stored is None:
-            raise LedgerMissing(f"there are no memories in {self.name} yet", "import some first")
+            problem = f"there are no memories in {self.name} yet"
+            raise LedgerMissing(problem, "remember or import some")
         if stored in migrations.OLDER:
             raise LedgerOutdated(self.name, stored, t.SCHEMA_VERSION)
         if stored.isdecimal() and int(stored) < int(migrations.PREVIOUS):
@@ -441,35 +448,6 @@ class Writer(Reader):
 
 
 # --- a snapshot, from which a batch plans ---------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """All live memories at one revision, oldest first, with the verdicts on their texts.
-
-    - `ancestors`: maps a memory's id to the text keys of the memories that were merged into it,
-      directly or in several steps. If the snapshot was taken with `whole_lineage`, and the memory
-      has replaced others, its id is mapped to the text keys of all these retired memories instead.
-    - `judged`: pairs of texts that a judge called distinct before the snapshot was taken.
-    - `distinct`: pairs that the model is not asked about. These are the pairs in `judged`, and the
-      pairs that the model failed to judge recently or too often.
-    - `waiting`: the number of pairs that the model failed to judge recently or too often.
-    - `kept_apart`: pairs that a person keeps as two memories.
-    - `stands_for`: maps a memory's id to the `dated_key` of all retired memories that it has
-      replaced, directly or in several steps. It is empty if `kept_apart` is empty.
-    - `read`: texts that the model has already read on a page, a question about many memories.
-    """
-
-    rows: tuple[Row, ...]
-    vectors: VectorTable
-    ancestors: Mapping[str, tuple[str, ...]]
-    distinct: frozenset[TextPair]
-    revision: int
-    waiting: int = 0
-    judged: frozenset[TextPair] = frozenset()
-    kept_apart: frozenset[TextPair] = frozenset()
-    stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    read: frozenset[ScopedText] = frozenset()
 
 
 def take_snapshot(

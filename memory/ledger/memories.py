@@ -17,35 +17,8 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.links import Links, Successors, inherited, resolved_link, seen_from
 from memory.ledger.tables import Prepared, among, by_time, in_scope, naming_damage
-from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
+from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Row, Scope
 from memory.text import dated_key, periods, text_key, to_json
-
-
-@dataclass(frozen=True)
-class Row:
-    """A memory as stored. `seq` numbers the rows in order of arrival.
-
-    `text_key`: a key made from the text alone; "" if the memory was forgotten. `dated_key`: the key
-    of the text and of the dates that it means, under which verdicts are stored. `identity_hash`: a
-    hash that recognises the memory if it arrives again. `revision`: the number of the transaction
-    that wrote the row last. `until`: when what a superseded memory states ceased to hold; None for
-    all others. Its successor supersedes it.
-    """
-
-    memory: Memory
-    live: bool
-    successor_id: str | None
-    text_key: str
-    dated_key: str
-    identity_hash: str
-    seq: int
-    revision: int
-    until: datetime | None = None
-
-    @property
-    def forgotten(self) -> bool:
-        return not self.text_key
-
 
 _PAGE = 2_000
 

@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 from memory.errors import LedgerError
 from memory.ledger import tables as t
 from memory.ledger.database import Database, SqliteDatabase
-from memory.ledger.terms import fill_terms
+from memory.ledger.search_data import fill_terms
 from memory.runtime import replacing_alone
 from memory.text import dated_key, periods, text_key, text_of, to_json
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -454,6 +455,11 @@ class Outcome:
     number: int = 0
     retired: tuple[Memory, ...] = ()
 
+    def __repr__(self) -> str:
+        gone = f", retired={[one.id for one in self.retired]}" if self.retired else ""
+        said = f"{self.action.value!r}, {self.reason!r}, number={self.number}"
+        return f"Outcome({said}, memory={self.memory!r}{gone})"
+
 
 # --- the report of a run over the whole store -------------------------------------------------
 
@@ -644,3 +650,9 @@ class DeduplicationReport(Frozen):
     money: float | None = None
     model: str
     seconds: float
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield what `repr` shows: what a run found and did, and no zeros."""
+        for name, value in super().__repr_args__():
+            if value and value not in (self.just_below, Usage()):
+                yield name, value

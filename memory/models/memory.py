@@ -1,11 +1,11 @@
-"""Memories and links, their scopes, and the scale on which their similarity is measured."""
+"""Memories and links, their scopes, and how alike they are: cosines, and scales for them."""
 
 from __future__ import annotations
 
 import json
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -34,6 +34,7 @@ from memory.models.values import (
     Name,
     UtcTime,
     Vector,
+    Vectors,
     as_tuple,
 )
 from memory.text import (
@@ -144,6 +145,11 @@ class Memory(Checked):
     merged_from: tuple[str, ...] = ()
     metadata: Metadata = Field(default_factory=dict)
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            if name != "said" or value != self.timestamp:
+                yield name, f"{value:%Y-%m-%d %H:%M}" if isinstance(value, datetime) else value
+
     def lasts_as_long_as(self, other: Memory) -> bool:
         """Return whether this memory does not expire before the other one."""
         ends = self.expires_at, other.expires_at
@@ -199,8 +205,10 @@ class Episode(Frozen):
 class Recalled(Memory):
     """A memory that a search found, with the `score` by which the results were ranked.
 
+    A score is relative to one search: 0 is an average memory of those searched, 3 stands out.
     `also`: other memories that state the same and are not shown on their own. `newer`: the id of a
-    newer memory, by which this one may be outdated. `until`: when a superseded memory ceased to
+    newer memory, by which this one may be outdated; `dated` does not say so, since both may hold.
+    `until`: when a superseded memory ceased to
     hold; None if it is live.
 
     >>> outcome = memories.remember("Ray rows.", user="Ray")
@@ -442,8 +450,11 @@ def with_turns(members: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValu
     return kept
 
 
-# --- scales: curves that turn the cosines of an embedder into similarities ------------------------
+# --- cosines of vectors, and the scales that turn them into similarities -------------------------
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 LOWER = 0.90
 """The default of the setting `dedup_lower_threshold`, a similarity.
 
@@ -455,9 +466,71 @@ NEAR_COPY = 0.95
 _PLACES = 6
 _STEP = 10.0**-_PLACES
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+
+def cosine_of(a: Vector, b: Vector) -> float:
+    """Return the cosine of two vectors, computed in float64 and rounded to 6 decimals.
+
+    >>> cosine_of(np.array([1, 0], np.float32), np.array([0.6, 0.8], np.float32))
+    0.6
+    """
+    return float(cosines_of(a[None, :], b[None, :])[0])
+
+
+def cosines_of(a: Vectors, b: Vectors) -> Floats:
+    """Return the cosine of each row of `a` (n, dim) with the same row of `b`, as an array (n,).
+
+    If `b` has only one row, each row of `a` is compared with it. The cosines are computed in
+    float64 and rounded to 6 decimals.
+
+    >>> rows = np.array([[1, 0], [0.6, 0.8]], np.float32)
+    >>> cosines_of(rows, rows[:1])
+    array([1. , 0.6])
+    """
+    a64, b64 = a.astype(np.float64), b.astype(np.float64)
+    lengths = np.linalg.norm(a64, axis=1) * np.linalg.norm(b64, axis=1)
+    products: Floats = np.einsum("nd,nd->n", a64, b64) / np.maximum(lengths, 1e-30)
+    return np.round(products, 6)
+
+
+def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
+    """Return the cosine of each pair of rows `i[n]`, `j[n]` of `vectors`, as an array (len(i),).
+
+    The cosines are those of `cosines_of`, but each row's length is computed once. Few pairs are
+    computed at a time, so that they fit into the processor's cache.
+
+    >>> scores_of(np.array([[1, 0], [0.6, 0.8]], np.float32), np.array([0]), np.array([1]))
+    array([0.6])
+    """
+    rows, place = np.unique(np.concatenate([i, j]), return_inverse=True)
+    lengths = np.empty(len(rows))
+    for part in chunks(len(rows)):
+        lengths[part] = np.linalg.norm(vectors[rows[part]].astype(np.float64), axis=1)
+    products = lengths[place[: len(i)]] * lengths[place[len(i) :]]
+    cosines = np.empty(len(i))
+    for part in chunks(len(i)):
+        a, b = vectors[i[part]].astype(np.float64), vectors[j[part]].astype(np.float64)
+        cosines[part] = np.einsum("nd,nd->n", a, b) / np.maximum(products[part], 1e-30)
+    return np.round(cosines, 6)
+
+
+def slack(dim: int) -> float:
+    """Return the maximum error of a float32 product of two unit vectors of `dim` numbers.
+
+    The error is the difference from the cosine that `cosine_of` computes.
+
+    >>> slack(256) < 0.0001
+    True
+    """
+    return (dim + 8) * 2.0**-24 + 5e-6
+
+
+def chunks(size: int, step: int = 512) -> Iterator[slice]:
+    """Cut the positions from 0 to `size` into slices of `step`.
+
+    >>> list(chunks(600))
+    [slice(0, 512, None), slice(512, 1024, None)]
+    """
+    return (slice(start, start + step) for start in range(0, size, step))
 
 
 class Scale(Frozen):

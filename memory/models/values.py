@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from inspect import signature
@@ -127,6 +127,13 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield what `repr` shows: the fields that differ from their defaults."""
+        for name, value in super().__repr_args__():
+            field = type(self).model_fields.get(name or "")
+            if field is None or value not in (field.default, None, (), {}):
+                yield name, value
+
 
 class _NamesTheArgument(type(BaseModel)):  # type: ignore[misc]
     """Metaclass whose models raise an InputError if they are called with a wrong argument.
@@ -217,6 +224,7 @@ _WORDS = {
     "missing": "is missing",
     "extra_forbidden": "is not known",
     "string_type": "must be a text",
+    "string_unicode": "is no Unicode text: it holds half of a surrogate pair",
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
@@ -259,7 +267,7 @@ def first_problem(exc: ValidationError) -> Problem:
         }
         what = _WORDS[error["type"]].format_map(limits)
     return Problem(
-        where=tuple(str(part)[:MAX_QUOTED] for part in error["loc"]),
+        where=tuple(str(part)[:MAX_QUOTED] for part in error["loc"][:8]),
         what=what[0].lower() + what[1:],
         kind=error["type"],
         given=error["input"],

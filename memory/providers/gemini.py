@@ -11,12 +11,12 @@ from google import genai
 from google.genai import errors, types
 from pydantic import BaseModel, SecretStr
 
-from memory.config import LLMConfig
 from memory.errors import ModelError
 from memory.models import Usage
 from memory.providers import prompts
 from memory.providers.remote import (
     Called,
+    ModelSettings,
     RawAnswer,
     RemoteEmbedder,
     RemoteModel,
@@ -43,7 +43,7 @@ class GeminiModel(RemoteModel):
     def __init__(
         self,
         api_key: SecretStr | None,
-        config: LLMConfig,
+        config: ModelSettings,
         extract_prompt: str = prompts.EXTRACT,
         *,
         client: genai.Client | None = None,
@@ -115,7 +115,7 @@ class GeminiEmbedder(RemoteEmbedder):
     def __init__(
         self,
         api_key: SecretStr,
-        config: LLMConfig,
+        config: ModelSettings,
         model: str | None = None,
         dim: int | None = None,
     ) -> None:
@@ -147,7 +147,7 @@ class GeminiEmbedder(RemoteEmbedder):
 
 
 def _client(
-    api_key: SecretStr, config: LLMConfig, connections: httpx2.AsyncClient | None = None
+    api_key: SecretStr, config: ModelSettings, connections: httpx2.AsyncClient | None = None
 ) -> genai.Client:
     return genai.Client(
         api_key=api_key.get_secret_value(),

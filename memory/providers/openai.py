@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 import openai
 from pydantic import AliasPath, BaseModel, Field, SecretStr, ValidationError
 
-from memory.config import LLMConfig
 from memory.errors import ModelAnswerError, ModelError
 from memory.models import Usage
 from memory.providers import prompts
 from memory.providers.remote import (
     Called,
+    ModelSettings,
     RawAnswer,
     RemoteEmbedder,
     RemoteModel,
@@ -126,7 +126,7 @@ class OpenAIModel(RemoteModel):
     def __init__(
         self,
         server: OpenAIServer,
-        config: LLMConfig,
+        config: ModelSettings,
         model: str,
         extract_prompt: str = prompts.EXTRACT,
     ) -> None:
@@ -225,7 +225,7 @@ class OpenAIEmbedder(RemoteEmbedder):
     def __init__(
         self,
         server: OpenAIServer,
-        config: LLMConfig,
+        config: ModelSettings,
         model: str | None = None,
         dim: int | None = None,
     ) -> None:

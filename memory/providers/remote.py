@@ -16,13 +16,12 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 import tenacity
 from pydantic import BaseModel
 
-from memory.config import LLMConfig
 from memory.errors import (
     EmbeddingError,
     ModelAnswerError,
@@ -62,7 +61,24 @@ Read = TypeVar("Read")
 # --- retries and failures -------------------------------------------------------------------------
 
 
-def retry_policy(config: LLMConfig) -> dict[str, Any]:
+class ModelSettings(Protocol):
+    """What a model on a server needs of the settings `llm`; see `memory.config.LLMConfig`."""
+
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def base_url(self) -> str | None: ...
+    @property
+    def structured(self) -> Literal["auto", "schema", "json", "prompt"]: ...
+    @property
+    def timeout_s(self) -> float: ...
+    @property
+    def max_attempts(self) -> int: ...
+    @property
+    def concurrency(self) -> int: ...
+
+
+def retry_policy(config: ModelSettings) -> dict[str, Any]:
     jittered = tenacity.wait_random_exponential(
         multiplier=_FIRST_PAUSE_S, max=min(_LONGEST_PAUSE_S, config.timeout_s)
     )
@@ -179,7 +195,7 @@ class RemoteModel(ABC):
     holds_to_schemas: ClassVar[bool]
 
     def __init__(
-        self, called: Called, config: LLMConfig, extract_prompt: str = prompts.EXTRACT
+        self, called: Called, config: ModelSettings, extract_prompt: str = prompts.EXTRACT
     ) -> None:
         self.name = called.model
         self._extract_prompt = extract_prompt
@@ -303,7 +319,7 @@ class RemoteEmbedder(ABC):
     def __init__(
         self,
         called: Called,
-        config: LLMConfig,
+        config: ModelSettings,
         fingerprint: str,
         dim: int,
         close: Callable[[], None],

@@ -11,18 +11,43 @@ import time
 from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 from weakref import WeakSet
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from memory.errors import MemoryPipelineError, ModelError
-from memory.models import Extraction, Reply, Rereading, Usage, Verdict
 
 _NAME = "memory_dedup"
 Value = str | bool | int | float
-Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
+
+
+class Cost(Protocol):
+    """What a question cost: calls, and tokens of them."""
+
+    @property
+    def calls(self) -> int: ...
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+
+
+class HasCost(Protocol):
+    """An answer of a model."""
+
+    @property
+    def usage(self) -> Cost: ...
+
+
+class _OneCall(NamedTuple):
+    calls: int = 1
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+Answer = TypeVar("Answer", bound=HasCost)
 
 
 class Watched(Protocol):
@@ -115,20 +140,21 @@ async def asking(model: str, question: str, answering: Awaitable[Answer]) -> Ans
     `question`: the kind of question, such as `judge`.
     """
     named: dict[str, Value] = {"model": model, "question": question}
-    usage, started_s = Usage(calls=1), time.perf_counter()
+    cost: Cost = _OneCall()
+    started_s = time.perf_counter()
     with span(f"model.{question}", **named) as opened:
         try:
             answer = await answering
-            usage = answer.usage
+            cost = answer.usage
         except BaseException as exc:  # as in span
             named["error.type"] = type(exc).__name__
             if isinstance(exc, ModelError) and exc.calls:
-                usage = Usage.of_failure(exc)
+                cost = exc
             raise
         finally:
             _duration.record(time.perf_counter() - started_s, named)
-            _calls.add(usage.calls, named)
-            _tokens.add(usage.input_tokens, {"model": model, "direction": "input"})
-            _tokens.add(usage.output_tokens, {"model": model, "direction": "output"})
-            opened.set_attribute("calls", usage.calls)
+            _calls.add(cost.calls, named)
+            _tokens.add(cost.input_tokens, {"model": model, "direction": "input"})
+            _tokens.add(cost.output_tokens, {"model": model, "direction": "output"})
+            opened.set_attribute("calls", cost.calls)
     return answer

@@ -1,7 +1,5 @@
 # Written by `python -m scripts.faces`.
-from .candidates import CandidatePairs as CandidatePairs, OnShare as OnShare, Pairs as Pairs, candidate_pairs as candidate_pairs, chosen as chosen, in_order as in_order, joined as joined, nearest_of as nearest_of
 from .chroma_client import ChromaClient as ChromaClient, ChromaCollection as ChromaCollection, ChromaProcess as ChromaProcess, ChromaServer as ChromaServer, chroma_faults as chroma_faults, close_client as close_client, http_client as http_client, load_minilm as load_minilm, own_embedding as own_embedding, persistent_client as persistent_client
-from .folding import PastHit as PastHit, Showing as Showing, collapse as collapse, newer_first as newer_first, restate_each_other as restate_each_other, said_by as said_by, with_past as with_past
 from .index import EmbeddedChroma as EmbeddedChroma, ServedChroma as ServedChroma
 from .router import SearchRouter as SearchRouter, VectorsByUser as VectorsByUser
-from .scores import Probe as Probe, SHORTLIST as SHORTLIST, SPARE as SPARE, best_of_shortlist as best_of_shortlist, bm25 as bm25, ranked as ranked, results as results, scores_of as scores_of, similarities as similarities, similarity as similarity, slack as slack, word_scores as word_scores
+from .scores import Probe as Probe, SHORTLIST as SHORTLIST, SPARE as SPARE, best_of_shortlist as best_of_shortlist, bm25 as bm25, ranked as ranked, results as results, word_scores as word_scores

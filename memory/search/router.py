@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from memory.errors import IndexFault
 from memory.ledger import Change, Ledger, LiveRow, Reader
-from memory.models import Query, Scope, Vector, VectorIndex, Vectors
+from memory.models import Ints, Query, Scope, Vector, VectorIndex, Vectors, chunks, slack
 from memory.search.index import Follower, index_faults
-from memory.search.scores import Best, Ints, Spread, WordScores, chunks, multiplied, slack
+from memory.search.scores import Best, Spread, WordScores, multiplied
 
 EVERYBODY = Scope(())
 _PRODUCTS = 4_000_000

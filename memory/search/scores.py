@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from memory.ledger import Postings, Reader, Row
-from memory.models import PLAIN, Scale, Scope, SearchResult, Vector, Vectors
+from memory.ledger import Postings, Reader
+from memory.models import PLAIN, Row, Scale, Scope, SearchResult, Vector, cosines_of
 from memory.text import has_cjk, search_terms
 
 F = TypeVar("F", np.float32, np.float64)
@@ -44,58 +44,6 @@ _SAMPLE = 256
 # --- by vector ---
 
 
-def similarity(a: Vector, b: Vector) -> float:
-    """Return the cosine of two vectors, computed in float64 and rounded to 6 decimals."""
-    return float(similarities(a[None, :], b[None, :])[0])
-
-
-def similarities(a: Vectors, b: Vectors) -> Floats:
-    """Return the cosine of each row of `a` (n, dim) with the same row of `b`, as an array (n,).
-
-    If `b` has only one row, each row of `a` is compared with it. The cosines are computed in
-    float64 and rounded to 6 decimals.
-    """
-    a64, b64 = a.astype(np.float64), b.astype(np.float64)
-    lengths = np.linalg.norm(a64, axis=1) * np.linalg.norm(b64, axis=1)
-    products: Floats = np.einsum("nd,nd->n", a64, b64) / np.maximum(lengths, 1e-30)
-    return np.round(products, 6)
-
-
-def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
-    """Return the cosine of each pair of rows `i[n]`, `j[n]` of `vectors`, as an array (len(i),).
-
-    The cosines are those of `similarities`, but each row's length is computed once. Few pairs are
-    computed at a time, so that they fit into the processor's cache.
-    """
-    rows, place = np.unique(np.concatenate([i, j]), return_inverse=True)
-    lengths = np.empty(len(rows))
-    for part in chunks(len(rows)):
-        lengths[part] = np.linalg.norm(vectors[rows[part]].astype(np.float64), axis=1)
-    products = lengths[place[: len(i)]] * lengths[place[len(i) :]]
-    cosines = np.empty(len(i))
-    for part in chunks(len(i)):
-        a, b = vectors[i[part]].astype(np.float64), vectors[j[part]].astype(np.float64)
-        cosines[part] = np.einsum("nd,nd->n", a, b) / np.maximum(products[part], 1e-30)
-    return np.round(cosines, 6)
-
-
-def unit_rows(vectors: Vectors) -> Vectors:
-    """Return the rows scaled to length 1; the same array if they all have that length."""
-    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
-    if np.abs(lengths - 1).max(initial=0) < 1e-6:
-        return vectors
-    unit: Vectors = (vectors / np.maximum(lengths, 1e-30)[:, None]).astype(np.float32)
-    return unit
-
-
-def slack(dim: int) -> float:
-    """Return the maximum error of a float32 product of two unit vectors of `dim` numbers.
-
-    The error is the difference from the cosine that `similarity` computes.
-    """
-    return (dim + 8) * 2.0**-24 + 5e-6
-
-
 def multiplied(rows: npt.NDArray[F], others: npt.NDArray[F]) -> npt.NDArray[F]:
     """Return the matrix product `rows @ others`, computed on the calling thread.
 
@@ -106,10 +54,6 @@ def multiplied(rows: npt.NDArray[F], others: npt.NDArray[F]) -> npt.NDArray[F]:
     whole = len(rows) // block * block
     blocks = rows[:whole].reshape(-1, block, rows.shape[1]) @ others
     return np.concatenate([blocks.reshape(whole, *others.shape[1:]), rows[whole:] @ others])
-
-
-def chunks(size: int, step: int = 512) -> Iterator[slice]:
-    return (slice(start, start + step) for start in range(0, size, step))
 
 
 class Probe(NamedTuple):
@@ -130,7 +74,7 @@ def ranked(reader: Reader, probe: Probe, rows: Collection[Row], scale: Scale) ->
     if not candidates:
         return []
     others = np.stack([known[row.text_key] for row in candidates])
-    cosines = similarities(others, probe.vector[None])
+    cosines = cosines_of(others, probe.vector[None])
     is_cjk = has_cjk(probe.text)
     either = np.array([is_cjk or has_cjk(row.memory.content) for row in candidates])
     scores = scale.similarities(cosines, either)
@@ -266,8 +210,8 @@ def best_of_shortlist(
         drawn = reader.terms.sample(_SAMPLE, user, everyone=everyone)
         sample = [row for row in drawn if scope.holds(row.values)] or rows
     vector = probe.vector[None]
-    spread = Spread.of(similarities(np.stack([row.vector for row in sample]), vector))
-    cosines = similarities(np.stack([row.vector for row in rows]), vector)
+    spread = Spread.of(cosines_of(np.stack([row.vector for row in sample]), vector))
+    cosines = cosines_of(np.stack([row.vector for row in rows]), vector)
     scores = spread.standard(cosines) + words.of(np.array([row.number for row in rows]))
     return Best([rows[position].id for position in np.argsort(-scores)[: k + SPARE]], spread)
 

@@ -7,13 +7,14 @@ from datetime import datetime
 from enum import Enum
 from functools import cached_property
 
-from memory.ledger import Reader, TextPair
+from memory.ledger import Reader
 from memory.models import (
     JUDGES,
     OFFLINE,
     Judge,
     Scope,
     ScopeField,
+    TextPair,
 )
 from memory.text import text_of
 

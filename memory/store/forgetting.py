@@ -12,7 +12,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from uuid import uuid4
 
-from memory import coverage, providers
+from memory import coverage
 from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
 from memory.ledger import (
     FORGOTTEN_REASON,
@@ -21,7 +21,6 @@ from memory.ledger import (
     Ledger,
     PendingTurn,
     Reader,
-    Row,
     Writer,
     turn_of,
 )
@@ -31,6 +30,7 @@ from memory.models import (
     Decision,
     KeptCandidate,
     Memory,
+    Row,
     Turn,
     check_length,
     name_of_candidate,
@@ -45,7 +45,9 @@ from memory.text import (
     has_cjk,
     is_name,
     normalise,
+    retold,
     sentences,
+    statements,
     telling_words,
     text_key,
     tokens,
@@ -471,9 +473,9 @@ def _without(text: str, speaker: str, at: datetime, contents: Sequence[str]) -> 
 
 def _forms(said: str, speaker: str, at: datetime) -> list[str]:
     clauses = dict.fromkeys([said, *_BETWEEN_CLAUSES.split(said)])
-    retold = [providers.retold(clause, speaker, at) for clause in clauses if clause]
-    statements = (one.text for one in providers.statements(said, speaker, at))
-    return list(dict.fromkeys([*clauses, *retold, *statements]))
+    as_told = [retold(clause, speaker, at) for clause in clauses if clause]
+    stated = (one.text for one in statements(said, speaker, at))
+    return list(dict.fromkeys([*clauses, *as_told, *stated]))
 
 
 def _states_any(forms: Sequence[str], contents: Sequence[str]) -> bool:

@@ -18,7 +18,6 @@ from memory.ledger import (
     Counts,
     DecisionRecord,
     Ledger,
-    Snapshot,
     Writer,
     split_repeats,
     take_snapshot,
@@ -39,6 +38,7 @@ from memory.models import (
     Scope,
     ScopeField,
     SearchResult,
+    Snapshot,
     Survivor,
     VectorIndex,
     check_length,
@@ -49,20 +49,16 @@ from memory.runtime import telemetry
 from memory.search import (
     SHORTLIST,
     SPARE,
-    PastHit,
     Probe,
     SearchRouter,
-    Showing,
     best_of_shortlist,
     ranked,
-    restate_each_other,
     results,
-    said_by,
-    with_past,
     word_scores,
 )
 from memory.store import undoing
 from memory.store.asking import NOBODY, Asker, kept_apart
+from memory.store.folding import PastHit, Showing, restate_each_other, said_by, with_past
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.writing import MemoryWriter, NewMemory
 from memory.text import clean, text_key, wordings

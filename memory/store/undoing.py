@@ -14,12 +14,10 @@ from memory.ledger import (
     DecisionRecord,
     Ledger,
     Reader,
-    Row,
-    TextPair,
     Writer,
     seen_from,
 )
-from memory.models import INVERSE_LINK, Action, Decision, Memory, MemoryLink, Scope
+from memory.models import INVERSE_LINK, Action, Decision, Memory, MemoryLink, Row, Scope, TextPair
 
 
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:

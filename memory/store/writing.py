@@ -19,7 +19,6 @@ from memory.ledger import (
     Lease,
     Ledger,
     Reader,
-    Row,
     Writer,
     with_verdicts,
 )
@@ -36,6 +35,7 @@ from memory.models import (
     Memory,
     Outcome,
     Query,
+    Row,
     Scale,
     Scope,
     ScopeField,
@@ -43,9 +43,10 @@ from memory.models import (
     Survivor,
     Vector,
     Vectors,
+    slack,
 )
 from memory.runtime import telemetry
-from memory.search import Probe, SearchRouter, ranked, slack
+from memory.search import Probe, SearchRouter, ranked
 from memory.store.embedding_cache import EmbeddingCache
 from memory.text import text_key, text_of
 

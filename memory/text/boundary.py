@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
+import traceback
 from collections.abc import Callable, Iterator
 from functools import lru_cache, wraps
 from inspect import unwrap
@@ -69,7 +70,8 @@ def fails(rule: Callable[..., object], *args: object) -> bool:
 
 
 def _report(rule: str, exc: Exception, args: list[object]) -> None:
-    kind, place = type(exc).__name__, _place(exc)
+    *_, (frame, line) = traceback.walk_tb(exc.__traceback__)
+    kind, place = type(exc).__name__, f"{Path(frame.f_code.co_filename).name}:{line}"
     _counter().add(1, {"rule": rule, "error.type": kind})
     if next(_occurrences(kind, place)) == 0:
         hashes = ", ".join(_hashes(args))
@@ -81,15 +83,6 @@ def _report(rule: str, exc: Exception, args: list[object]) -> None:
             place,
             hashes or "unknown",
         )
-
-
-def _place(exc: Exception) -> str:
-    frame = exc.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    if frame is None:
-        return "an unknown line"
-    return f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}"
 
 
 def _hashes(args: list[object]) -> list[str]:

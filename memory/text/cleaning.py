@@ -132,7 +132,9 @@ def stream_safe(text: str) -> str:
     if text.isascii() or len(text) <= _MOST_MARKS:
         return text
     counts = Counter(text)
-    marks = {char for char in counts if _is_mark(char)}
+    marks = {  # also what NFKD turns into one
+        char for char in counts if unicodedata.combining(unicodedata.normalize("NFKD", char)[0])
+    }
     if sum(map(counts.__getitem__, marks)) <= _MOST_MARKS:
         return text
     pieces, run = list[str](), 0
@@ -143,11 +145,6 @@ def stream_safe(text: str) -> str:
             run = 1
         pieces.append(char)
     return "".join(pieces)
-
-
-def _is_mark(char: str) -> bool:
-    """Return whether the character is a combining mark, or NFKD turns it into one."""
-    return bool(unicodedata.combining(unicodedata.normalize("NFKD", char)[0]))
 
 
 @lru_cache(maxsize=4_096)

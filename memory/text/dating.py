@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 from memory.text.boundary import guarded
 from memory.text.period import Grain, Period, Role
@@ -81,30 +81,11 @@ def _datable(text: str, said: datetime | None) -> list[Period]:
 
 def written(period: Period) -> str:
     """Return the dates of a certain period for a model: "2026-01-21", "about 2024", "2026-01"."""
-    assert period.first is not None
-    assert period.after is not None
-    last = period.after - timedelta(days=1)
-    if period.role is Role.BIRTH:
-        return f"born {period.first}/{last}"
     since = "since " if period.role is Role.START else ""
-    if period.approximate:
-        return f"{since}about {_of_grain(period.middle, last, period.grain)}"
-    if period.grain in (Grain.WEEK, Grain.WEEKEND):
-        return f"{since}{period.first}/{last}"
-    return f"{since}{_of_grain(period.first, last, period.grain)} {period.part}".rstrip()
-
-
-def _of_grain(day: date, last: date, grain: Grain) -> str:
-    if grain is Grain.SEASON:
-        return f"{_SEASONS[day.month // 3 % 4]} {_season_years(day, last)}"
-    return day.isoformat()[: _LENGTHS.get(grain, 10)]
-
-
-_LENGTHS = {Grain.YEAR: 4, Grain.MONTH: 7}
-
-
-def _season_years(first: date, last: date) -> str:
-    return f"{first.year}" if first.year == last.year else f"{first.year}/{last.year}"
+    about = "about " if period.approximate else ""
+    if period.role is Role.BIRTH:
+        return "born " + _filled(period._replace(approximate=False, grain=Grain.WEEK), _PLAIN)
+    return since + about + _filled(period, _PLAIN)
 
 
 # --- for good -------------------------------------------------------------------------------------
@@ -157,7 +138,7 @@ def _english(text: str, period: Period) -> str:
         return ""
     if period.role is Role.START and period.approximate:
         return ""
-    preposition, _, noun = _filled(period, _ENGLISH, _SEASONS).partition(" ")
+    preposition, _, noun = _filled(period, _ENGLISH).partition(" ")
     if period.approximate:
         preposition = "around"
     if period.role is Role.START:
@@ -168,21 +149,28 @@ def _english(text: str, period: Period) -> str:
     return written[0].upper() + written[1:] if _OPENS.search(before) else written
 
 
-def _filled(period: Period, templates: Mapping[Grain, str], seasons: Sequence[str]) -> str:
+def _filled(
+    period: Period, templates: Mapping[Grain, str], seasons: Sequence[str] = _SEASONS
+) -> str:
     """Return the date of a period, its middle if it is a window, in the words of a language."""
-    first, grain = period.first, period.grain
-    assert first is not None
+    assert period.first is not None
     assert period.after is not None
+    first, last, grain = period.first, period.after - timedelta(days=1), period.grain
+    years = f"{first.year}" if first.year == last.year else f"{first.year}/{last.year}"
     if period.approximate:
         first = period.middle
-        grain = grain if grain in _LENGTHS else Grain.DAY
+        grain = grain if grain in (Grain.YEAR, Grain.MONTH) else Grain.DAY
     return templates[grain].format(
         d=first.day, m=first.month, y=first.year, month=f"{first:%B}", part=period.part,
-        season=seasons[first.month // 3 % 4],
-        years=_season_years(first, period.after - timedelta(days=1)),
+        season=seasons[first.month // 3 % 4], years=years, first=first.isoformat(), last=last,
     )  # fmt: skip
 
 
+_PLAIN = {
+    Grain.HOUR: "{first} {part}", Grain.PART: "{first} {part}", Grain.DAY: "{first}",
+    Grain.WEEKEND: "{first}/{last}", Grain.WEEK: "{first}/{last}", Grain.MONTH: "{first:.7}",
+    Grain.SEASON: "{season} {years}", Grain.YEAR: "{first:.4}",
+}  # fmt: skip
 _ENGLISH = {
     Grain.PART: "on the {part} of {d} {month} {y}", Grain.DAY: "on {d} {month} {y}",
     Grain.WEEKEND: "on the weekend of {d} {month} {y}",

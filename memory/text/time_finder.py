@@ -14,7 +14,7 @@ from memory.text.boundary import guarded
 from memory.text.languages import has_cjk, is_japanese
 from memory.text.period import DAY, Grain, Period, Role
 from memory.text.time_readers import Expression, period_of
-from memory.text.time_words import LANGUAGES, WordRow, japanese_row, latin_row
+from memory.text.time_words import LANGUAGES, TimeWords, WordRow, japanese_row, latin_row
 
 
 def _own_day(_text: str, said: datetime | None) -> tuple[Period, ...]:
@@ -36,11 +36,18 @@ def periods(text: str, said: datetime | None) -> tuple[Period, ...]:
     >>> tomorrow.words, str(tomorrow.first)
     ('tomorrow', '2026-01-21')
     """
-    row = _row_of(text)
-    if row is None:
-        return ()
-    if isinstance(row, tuple):
-        return (_day_of_saying(text[slice(*row)].lower(), row, said),)
+    if not text.isascii() and (has_cjk(text) or _HANGUL(text)):
+        code = code_of(text)
+        row = japanese_row(text) if code == "ja" else _OTHERS[code].search(text)
+    else:
+        words = _WORDS(lowered := text.lower())
+        un_an = {"un", "an"}.issubset(words)  # alone, "an" would be a trigger of English texts
+        if _NEEDED.isdisjoint(words) and not un_an and not _HAS_NUMBER(text):
+            return ()
+        table = _LATIN[_language(words)]
+        row = latin_row(text, lowered, table) if table.table else _relative_word(text, table, words)
+    if not isinstance(row, WordRow):
+        return (_day_of_saying(row, said),) if row else ()
     matches = list(_EXPRESSION.finditer(row.line))
     if not matches:
         return ()
@@ -52,11 +59,12 @@ def periods(text: str, said: datetime | None) -> tuple[Period, ...]:
     return tuple(period for period in found if period)
 
 
-def _day_of_saying(word: str, place: tuple[int, int], said: datetime | None) -> Period:
+def _day_of_saying(word: re.Match[str], said: datetime | None) -> Period:
     first = after = said.date() if said else None
     if first and first < date.max:
         after = first + DAY
-    return Period(word, *place, Role.TEXT, Grain.DAY, first, after, certain=False)
+    where = (word[0].lower(), *word.span())
+    return Period(*where, Role.TEXT, Grain.DAY, first, after, certain=False)
 
 
 _ALONE = {
@@ -115,29 +123,9 @@ _KOREAN = re.compile(
 )
 
 
-def _row_of(text: str) -> WordRow | tuple[int, int] | None:
-    """Read a text with the table of its language; return None if it has no word of time.
-
-    Return the place of a relative time word if the language has no table.
-    """
-    if not text.isascii() and (has_cjk(text) or _HANGUL(text)):
-        code = code_of(text)
-        return japanese_row(text) if code == "ja" else _place(_OTHERS[code].search(text))
-    lowered = text.lower()
-    words = _WORDS(lowered)
-    is_un_an = "un" in words and "an" in words  # alone, "an" would be a trigger of English texts
-    if _NEEDED.isdisjoint(words) and not is_un_an and not _HAS_NUMBER(text):
-        return None
-    table = _LATIN[_language(words)]
-    if table.table:
-        return latin_row(text, lowered, table)
-    relative = table.relative.intersection(words)
-    pattern = rf"\b(?:{'|'.join(relative)})\b"
-    return _place(re.search(pattern, text, re.IGNORECASE) if relative else None)
-
-
-def _place(found: re.Match[str] | None) -> tuple[int, int] | None:
-    return found.span() if found else None
+def _relative_word(text: str, table: TimeWords, words: list[str]) -> re.Match[str] | None:
+    found = "|".join(table.relative.intersection(words))
+    return re.search(rf"\b(?:{found})\b", text, re.IGNORECASE) if found else None
 
 
 def code_of(text: str) -> str:

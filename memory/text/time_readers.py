@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
+from functools import cached_property
 from typing import NamedTuple
 
 from memory.text.period import (
@@ -42,14 +43,19 @@ class Expression:
     ) -> None:  # fmt: skip
         self.row, self.table, self.first, self.last = row, row.table, first, last
         self._said, self._quotes = said, quotes
-        self._day = said.date() if said else None
         self.sorts = row.line[first:last]
         self.values = {row.line[n]: row.value(n) for n in range(first, last)}
+        self.part: str = self.values.get("P", "")
+        self.is_start = "C" in self.sorts or self.sorts[-1] in "cq"
+        self.leads = self.sorts[: len(self.sorts) - len(self.sorts.lstrip("CLIbxF"))]
+        """The sorts of the prepositions and articles before the time itself."""
         begin = max(0, first - _REACH)
         self.sentence_start = max(begin, row.line.rfind(";", begin, first) + 1)
         end = row.line.find(";", last, last + _REACH)
         self.sentence = row.lowers[self.sentence_start : last + _REACH if end < 0 else end]
-        self._tense: str | None = None
+        own = first - self.sentence_start
+        self._others = self.sentence[:own] + self.sentence[own + len(self.sorts) :]
+        """The words of the sentence without those of the expression."""
 
     @property
     def said(self) -> datetime:
@@ -59,52 +65,25 @@ class Expression:
 
     @property
     def day(self) -> date:
-        if self._day is None:
-            raise _WordsAlone
-        return self._day
-
-    @property
-    def part(self) -> str:
-        part: str = self.values.get("P", "")
-        return part
-
-    @property
-    def is_start(self) -> bool:
-        return "C" in self.sorts or self.sorts[-1] in "cq"
-
-    @property
-    def leads(self) -> str:
-        """The sorts of the prepositions and articles before the time itself."""
-        return self.sorts[: len(self.sorts) - len(self.sorts.lstrip("CLIbxF"))]
+        return self.said.date()
 
     @property
     def has_preposition(self) -> bool:
         leads = range(self.first, self.first + len(self.leads))
         return any(self.row.value(position) != "article" for position in leads)
 
-    @property
+    @cached_property
     def tense(self) -> str:
-        """Return "past", "future", or "" if the sentence does not show it."""
+        """The tense, "past" or "future"; "" if the sentence does not show it."""
         if self.is_start:
             return "past"
-        if self._tense is None:
-            self._tense = self._find_tense()
-        return self._tense
-
-    def _find_tense(self) -> str:
-        others = self._others()
-        past, future = self.table.past.found(others), self.table.future.found(others)
-        if past and not future and self.table.present.isdisjoint(others):
+        past, future = self.tells_past(), self.table.future.found(self._others)
+        if past and not future and self.table.present.isdisjoint(self._others):
             return "" if any(sort in "bxF" for sort in self.leads) else "past"
         return "future" if future and not past else ""
 
     def tells_past(self) -> bool:
-        return self.table.past.found(self._others())
-
-    def _others(self) -> list[str]:
-        """The words of the sentence without those of the expression."""
-        own = self.first - self.sentence_start
-        return self.sentence[:own] + self.sentence[own + len(self.sorts) :]
+        return self.table.past.found(self._others)
 
     def comes_again(self) -> bool:
         return not self.table.recurring.isdisjoint(self.sentence)
@@ -125,10 +104,6 @@ class Expression:
         if not self.table.reports_follow:
             before = before[: max(0, self.first - self.sentence_start - 1)]
         return not self.table.reports.isdisjoint(before)
-
-    def is_speech(self) -> bool:
-        """Return whether the text says that somebody said something, as quotes may hold."""
-        return not self.table.reports.isdisjoint(self.row.lowers)
 
     def is_title(self) -> bool:
         """Return whether a word has a capital that neither the language nor the place explains."""
@@ -167,22 +142,24 @@ class _Neighbour(NamedTuple):
 _EDGE = _Neighbour("", "", ";")
 
 
-def period_of(expression: Expression, name: str) -> Period | None:
-    if name == "habit":
-        return None
+def period_of(of: Expression, name: str) -> Period | None:
+    """Return the period of an expression, by the name of its pattern; None if it is no time."""
     span: Span | None = None
+    quoted = of.is_quoted()
     try:
-        if name != "event" and (span := _READERS[name](expression)) is None:
+        if name != "event" and (span := _READERS[name](of)) is None:
             return None
-        if expression.is_title() or (expression.is_quoted() and not expression.is_speech()):
+        said_by_somebody = not of.table.reports.isdisjoint(of.row.lowers)
+        if of.is_title() or (quoted and not said_by_somebody):
             span = None
     except (_WordsAlone, ValueError, OverflowError):  # the latter: beyond the calendar
         span = None
-    words, start, end = _place(expression, name)
-    role = _role(expression, name)
+    words, start, end = _place(of, name)
+    began = of.is_start or name == "lasting" or of.values.get("O") == "start"  # "sober"
+    role = Role.START if began else _ROLES.get(name) or _VAGUE_ROLES.get(of.sorts, Role.AT)
     if span is None:
         return Period(words, start, end, role, Grain.DAY, None, None, certain=False)
-    doubtful = expression.is_reported() or expression.is_quoted() or expression.may_open_title()
+    doubtful = of.is_reported() or quoted or of.may_open_title()
     return Period(
         words, start, end, role, span.grain, span.first, span.after, span.part,
         span.certain and not doubtful, span.approximate, name not in _ABSOLUTE,
@@ -199,13 +176,6 @@ def _place(of: Expression, name: str) -> tuple[str, int, int]:
         core += 1
     end = row.spans[of.last - 1][1]
     return " ".join(row.text[row.spans[core][0] : end].lower().split()), row.spans[first][0], end
-
-
-def _role(of: Expression, name: str) -> Role:
-    if of.sorts in _VAGUE_ROLES:
-        return _VAGUE_ROLES[of.sorts]
-    began = of.is_start or name == "lasting" or of.values.get("O") == "start"  # "sober"
-    return Role.START if began else _ROLES.get(name, Role.AT)
 
 
 _VAGUE_ROLES = {"R": Role.RECENT, "G": Role.SOON}
@@ -554,4 +524,5 @@ _READERS: dict[str, Callable[[Expression], Span | None]] = {
     "part": _part, "day": _day, "counted": _counted, "since": _since, "lasting": _lasting,
     "age": _age, "bare_weekday": _bare_weekday, "bare": _bare,
     "vague": lambda of: unit_at(of.day, "month", 0)._replace(certain=False),
+    "habit": lambda _: None,
 }  # fmt: skip

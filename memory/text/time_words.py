@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +97,10 @@ class Verbs:
             follower in self.participles or self._participles_like(follower)
             for position, word in enumerate(words)
             if word in self.helpers
-            for follower in self._after(words, position)
+            for follower in islice(
+                (after for after in words[position + 1 :] if after not in self.between), self.reach
+            )
         )
-
-    def _after(self, words: list[str], position: int) -> list[str]:
-        following = [word for word in words[position + 1 :] if word not in self.between]
-        return following[: self.reach]
 
     @cached_property
     def _like(self) -> Callable[[str], object]:

@@ -37,7 +37,7 @@ from typing import NamedTuple
 from memory.coverage import Belief, verify_by_words
 from memory.decide import GroupPlan, inherit, merged, plan_again, survivor_of
 from memory.errors import InputError
-from memory.ledger import DecisionRecord, Reader, Snapshot, snapshot_of
+from memory.ledger import DecisionRecord, Reader, snapshot_of
 from memory.models import (
     PERSON,
     Action,
@@ -47,6 +47,7 @@ from memory.models import (
     Frozen,
     Memory,
     Rules,
+    Snapshot,
     Survivor,
     from_json,
 )
@@ -150,7 +151,7 @@ def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
         raise InputError(
             path,
             f"is not a decisions file: line 1 is not {json.dumps(_FIRST)}",
-            "save one from a report",
+            "give a file that was saved in a report (audit --report audit.html)",
             number,
         )
     for number, fields in lines:

@@ -20,8 +20,8 @@ from memory.decide import (
     planned_steps,
     similarities,
 )
-from memory.ledger import DecisionRecord, Reader, Row
-from memory.models import Action, Frozen, Memory, Refusal, Scope
+from memory.ledger import DecisionRecord, Reader
+from memory.models import Action, Frozen, Memory, Refusal, Row, Scope
 from memory.text import one_line, shortened, text_of, visible
 
 _REQUESTED = {Action.UPDATE, Action.EXPIRE, Action.UNDO, Action.FORGET}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from memory.errors import (
     LedgerMissing,
     LedgerOutdated,
 )
-from memory.ledger import UPGRADE_COPIES, Ledger, Reader, Row, identity_hash, set_aside
+from memory.ledger import UPGRADE_COPIES, Ledger, Reader, identity_hash, set_aside
 from memory.models import Embedder, Vector
 from memory.runtime import replacing_alone, temporary_folder
 from memory.store import MemoryStore
@@ -154,20 +154,15 @@ def _rows(reader: Reader) -> Iterator[Finding]:
     wrong = [
         row.memory.id
         for row in reader.memories.all()
-        if not row.forgotten and _was_altered(row, rewritten)
+        if not row.forgotten
+        and (
+            # The key ignores the case of letters. The hash of what arrived does not, but no longer
+            # fits a memory that a decision has rewritten.
+            row.text_key != text_key(row.memory.content)
+            or (row.memory.id not in rewritten and row.identity_hash != identity_hash(row.memory))
+        )
     ]
     yield from _listed("memories whose text was altered", wrong, "restore a backup")
-
-
-def _was_altered(row: Row, rewritten: Collection[str]) -> bool:
-    """Return whether a memory's text is not the one that was stored.
-
-    The key of a text ignores the case of its letters. The hash of what arrived does not, but no
-    longer fits a memory that a decision has rewritten.
-    """
-    if row.text_key != text_key(row.memory.content):
-        return True
-    return row.memory.id not in rewritten and row.identity_hash != identity_hash(row.memory)
 
 
 def _has_final_successor(memory_id: str, successors: dict[str, str | None], reader: Reader) -> bool:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp import Client
+from pydantic import BaseModel
 
+from memory.agent import AgentServer
 from memory.agent.memory_store import AgentMemory, ConsolidationEngine, OnSaved
-from memory.agent.schemas import Forgot, MemoryList, MemoryView, Remembered
+from memory.agent.schemas import TOOLS, Forgot, MemoryList, MemoryView, Remembered, shown_schema
 from memory.agent.tools import AgentTools
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import LedgerError
@@ -26,6 +31,23 @@ def tools_on(store: MemoryStore, workspace: Path, *observers: OnSaved) -> AgentT
 
 def written(workspace: Path) -> str:
     return "".join(path.read_text() for path in workspace.rglob("*.md"))
+
+
+def test_a_call_makes_no_list_of_the_tools_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over HTTP, mcp asks for the list at each call."""
+    made = []
+
+    def noted(model: type[BaseModel]) -> dict[str, Any]:
+        made.append(model)
+        return shown_schema(model)
+
+    async def list_twice() -> None:
+        async with Client(AgentServer(Future()).protocol) as client:
+            assert await client.list_tools() == await client.list_tools()
+
+    monkeypatch.setattr("memory.agent.server.shown_schema", noted)
+    run(list_twice())
+    assert len(made) == 2 * len(TOOLS)
 
 
 def test_what_another_server_forgets_meanwhile_is_in_no_file(

@@ -160,7 +160,9 @@ def test_help_loads_no_heavy_library(module: str) -> None:
 
 
 def test_one_memory_is_remembered_listed_and_recalled(run: Run) -> None:
-    said = run("memory-dedup", "remember", "Mia rows.", "--user", "Mia").stdout
+    done = run("memory-dedup", "remember", "Mia rows.", "--user", "Mia")
+    assert re.fullmatch(r"stored in \S+/ledger\.db\n", done.stderr)
+    said = done.stdout
     assert said.startswith("add: nothing similar\nmem_")
     again = run("memory-dedup", "remember", "mia rows", "--user", "Mia").stdout
     assert again.startswith("replace: same text\nmem_")
@@ -173,6 +175,26 @@ def test_one_memory_is_remembered_listed_and_recalled(run: Run) -> None:
     assert "there is Mia" in run("memory-dedup", "list", "--user", "mia").stderr
     *_, decision = json.loads(run("memory-dedup", "history", "--json").stdout)
     assert sorted(decision["texts"].values()) == ["Mia rows.", "Mia rows."]
+
+
+def test_a_memory_of_nobody_is_one_on_request_only(run: Run) -> None:
+    for wrong in ((), ("--user", "Mia", "--no-user")):
+        told = failed(run("memory-dedup", "remember", "It rains.", *wrong, ok=False), 2)
+        assert told == "error: remember: needs a user; give --user NAME, or --no-user"
+    run("memory-dedup", "remember", "It rains.", "--no-user")
+    [stored] = exported(run)
+    assert (stored.get("user"), stored["content"]) == (None, "It rains.")
+
+
+def test_a_dry_run_says_why_near_copies_are_no_group(run: Run, tmp_path: Path) -> None:
+    told: list[dict[str, object]] = [
+        {"content": f"Mia is allergic to {nuts}."} for nuts in ("walnuts", "peanuts")
+    ]
+    run("memory-dedup", "import", lines(tmp_path, *told), "--raw")
+    assert "groups           1, of which" in run("memory-dedup", "clean", "--dry-run").stdout
+    run("memory-dedup", "clean")
+    again = run("memory-dedup", "clean", "--dry-run").stdout
+    assert "groups           0: each pair was decided before and stays apart" in again
 
 
 def test_what_a_description_names_is_shown_and_erased(run: Run) -> None:
@@ -734,6 +756,27 @@ def failed(done: subprocess.CompletedProcess[str], code: int = 1) -> str:
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
     return line
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("import", "--from-qdrant", "x.txt"), "x.txt: is no folder of Qdrant; give the folder"),
+        (("audit", "--from-qdrant", "none", "--trust"), "none: is no folder of Qdrant; give the"),
+        (("import", "--from-chroma", "none"), "none: is not a Chroma folder; give the folder"),
+        (("import", "--from-mem0", "none"), "none: there is no such folder; give mem0's folder"),
+        (("import", "--from-langgraph", "none"), "none: is not there; give the SQLite file"),
+        (("import", "--from-mcp-memory", "none"), "none: cannot be read: No such file"),
+        (("import", "none"), "none: cannot be read: No such file or directory; name a JSON Lines"),
+        (("apply", "x.txt"), "x.txt:1: is not a decisions file: line 1 is not"),
+        (("write-back", "--undo", "x.txt"), "x.txt:1: is not JSON: Expecting value (column 1); gi"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_what_to_give(
+    run: Run, tmp_path: Path, args: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "x.txt").write_text("Mia rows.\n")
+    assert failed(run("memory-dedup", *args, ok=False)).startswith(f"error: {said}")
 
 
 def test_a_bad_line_is_named_and_the_rest_is_imported(run: Run, tmp_path: Path) -> None:

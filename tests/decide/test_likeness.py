@@ -7,8 +7,7 @@ from itertools import combinations
 import pytest
 
 from memory.decide.likeness import Likeness
-from memory.models import Scale
-from memory.search import similarity
+from memory.models import Scale, cosine_of
 from memory.store import MemoryStore
 from memory.text import text_key
 from tests.conftest import MakeMemory
@@ -29,6 +28,6 @@ def test_pairs_worked_out_together_are_as_alike_as_one_by_one(
     for members, alike in zip(groups, likeness.groups(groups), strict=True):
         for a, b in combinations(members, 2):
             left, right = (snapshot.vectors[text_key(one.content)] for one in (a, b))
-            found = scale.similarity(similarity(left, right), a.content, b.content)
+            found = scale.similarity(cosine_of(left, right), a.content, b.content)
             assert alike.of(a, b) == alike.of(b, a) == pytest.approx(found)
             assert likeness.lowest(members) <= alike.of(a, b)

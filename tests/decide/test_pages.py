@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory.decide.candidates import Pairs, candidate_pairs
 from memory.decide.planning import (
     MOST_CHARACTERS,
     SURELY_MET,
@@ -13,7 +14,6 @@ from memory.decide.planning import (
     pages,
 )
 from memory.models import MOST_ON_PAGE, NEIGHBOURS, Flags, Ints, Vectors
-from memory.search import Pairs, candidate_pairs
 
 
 def vectors(seed: int, count: int) -> Vectors:

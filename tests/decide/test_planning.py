@@ -14,10 +14,19 @@ from hypothesis import strategies as st
 
 from memory.decide.planning import Planner, PlanSettings
 from memory.deduplicator import MemoryDeduplicator
-from memory.ledger import Ledger, Row, Snapshot, VectorTable
-from memory.models import COPIES_FROM, Memory, Rules, Scope, Vectors
+from memory.ledger import Ledger
+from memory.models import (
+    COPIES_FROM,
+    Memory,
+    Row,
+    Rules,
+    Scope,
+    Snapshot,
+    Vectors,
+    VectorTable,
+    cosine_of,
+)
 from memory.providers import OfflineModel
-from memory.search import similarity
 from memory.store import MemoryStore
 from memory.text import text_key
 from tests.doubles import START, PlacedEmbedder, ticking
@@ -76,7 +85,7 @@ def test_a_question_knows_whether_its_members_are_near_copies(drawn: tuple[int, 
     plan = Planner(lambda _memory: EVERYONE, PlanSettings(Rules(lower=0.80))).plan(taken)
     for question in (group.question for group in plan.groups if group.question):
         vectors = [taken.vectors[text_key(member.content)] for member in question.members]
-        lowest = min(similarity(a, b) for a, b in combinations(vectors, 2))
+        lowest = min(cosine_of(a, b) for a, b in combinations(vectors, 2))
         assert question.are_copies == (lowest >= COPIES_FROM)
 
 
@@ -90,7 +99,7 @@ def test_no_group_holds_a_pair_below_the_floor(drawn: tuple[int, int]) -> None:
     for group in groups_of(taken):
         for a, b in combinations(sorted(group), 2):
             pairs = [(x, y) for x in texts[a] for y in texts[b]]
-            assert min(similarity(taken.vectors[x], taken.vectors[y]) for x, y in pairs) >= 0.90
+            assert min(cosine_of(taken.vectors[x], taken.vectors[y]) for x, y in pairs) >= 0.90
 
 
 @settings(max_examples=40)

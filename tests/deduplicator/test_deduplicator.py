@@ -19,7 +19,7 @@ from memory.config import MemoryConfig
 from memory.coverage import compare_memories
 from memory.deduplicator.deduplicator import MemoryDeduplicator
 from memory.errors import LedgerError, ModelError, ModelUnavailable
-from memory.ledger import Ledger, Snapshot
+from memory.ledger import Ledger
 from memory.models import (
     Action,
     Decision,
@@ -28,11 +28,13 @@ from memory.models import (
     MergeGroup,
     Outcome,
     Question,
+    Snapshot,
     Survivor,
     Verdict,
+    cosine_of,
 )
 from memory.providers import GuardedModel, OfflineModel
-from memory.search import VectorsByUser, similarity
+from memory.search import VectorsByUser
 from memory.store import Asker, MemoryStore, reopen_pending
 from memory.upkeep import cards_of
 from tests.conftest import MakeMemory
@@ -769,7 +771,7 @@ def test_a_synthesised_memory_is_measured_by_what_it_was_made_from(
     assert live(store) == {joined}
     store.add(make_memory(c))
     near = store.embeddings.embed([make_memory(joined), make_memory(c)])
-    assert similarity(*(one.vector for one in near)) >= 0.9  # type: ignore[arg-type]
+    assert cosine_of(*(one.vector for one in near)) >= 0.9  # type: ignore[arg-type]
     assert batch(deduplicator).decisions == {}, "close to the merge, far from its first source"
 
 

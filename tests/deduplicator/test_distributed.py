@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.decide import Planner, PlanSettings, RoundPlan
+from memory.decide import Planner, PlanSettings, RoundPlan, candidate_pairs
 from memory.deduplicator.distributed import DistributedExecutor
 from memory.ledger import Ledger
 from memory.models import Rules, Vectors
-from memory.search import candidate_pairs
 from memory.store import MemoryStore
 from tests.doubles import PlacedEmbedder
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.ledger import Ledger
-from memory.ledger.terms import fill_terms
+from memory.ledger.search_data import fill_terms
 from memory.models import Action, Decision, Memory, Outcome, Survivor
 from memory.store import MemoryStore
 from memory.text import search_terms
@@ -141,7 +141,7 @@ def test_words_are_read_before_the_transaction(
         return search_terms(text)
 
     with MemoryStore(Ledger.create(url), embedder) as store:
-        monkeypatch.setattr("memory.ledger.terms.search_terms", while_others_may_write)
+        monkeypatch.setattr("memory.ledger.search_data.search_terms", while_others_may_write)
         store.add(store.new_memory("Mia rows."))
         store.add_batch([store.new_memory("Mia sails.")])
     assert seen == ["Mia rows.", "Mia sails."]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from memory.errors import EmbeddingError
+from memory.models import cosine_of
 from memory.providers.embeddings import MiniLMEmbedder, WordLlamaEmbedder
-from memory.search import similarity
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +41,14 @@ def test_a_text_gets_the_same_vector_alone_and_in_any_batch(wordllama: WordLlama
 def test_a_long_text_is_embedded_in_pieces(wordllama: WordLlamaEmbedder) -> None:
     sentence = "mia likes tea and jonas sails on the lake. "
     short, long = wordllama.embed([sentence * 40, sentence * 2_000])
-    assert similarity(short, long) > 0.99
+    assert cosine_of(short, long) > 0.99
 
 
 def test_a_text_of_no_known_token_is_like_no_other() -> None:
     embedder = MiniLMEmbedder(lambda: lambda texts: np.zeros((len(texts), 8)))
     one, two, again = embedder.embed(["a", "b", "a"])
-    assert similarity(one, again) == 1.0
-    assert abs(similarity(one, two)) < 0.95
+    assert cosine_of(one, again) == 1.0
+    assert abs(cosine_of(one, two)) < 0.95
 
 
 def test_a_failing_download_is_one_clear_error() -> None:

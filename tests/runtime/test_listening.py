@@ -41,6 +41,14 @@ def test_every_address_is_ipv4_and_ipv6() -> None:
             socket.create_connection((host, at.getsockname()[1])).close()
 
 
+def test_no_answer_waits_for_its_head_to_be_acknowledged() -> None:
+    """asyncio sees to it only for sockets that name their protocol."""
+    with Address("127.0.0.1", 0).listen() as at, socket.create_connection(at.getsockname()):
+        accepted, _ = at.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_a_host_stands_in_brackets_in_a_url_where_it_must() -> None:
     assert [Address(one, 1).name for one in ("::1", "127.0.0.1")] == ["[::1]", "127.0.0.1"]
 

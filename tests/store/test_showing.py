@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.models import PERSON, Action, Decision, Memory, SearchResult
-from memory.search import newer_first
 from memory.store import MemoryStore
+from memory.store.folding import newer_first
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 

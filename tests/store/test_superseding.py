@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from memory.errors import CannotUndo, InputError, MemoryNotFound
-from memory.ledger import Ledger, Row
-from memory.models import Action, Memory
+from memory.ledger import Ledger
+from memory.models import Action, Memory, Row
 from memory.store import MemoryStore
 from memory.store.superseding import Suspect, answer, supersede, suspects
 from tests.doubles import PlacedEmbedder

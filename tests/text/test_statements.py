@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory.providers.offline import statements
+from memory.text import statements
 
 AT = datetime(2026, 5, 8, 10, tzinfo=UTC)
 

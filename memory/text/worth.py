@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from memory.text import ENGLISH, language_of, plain_form, tells_of_self
+from memory.text.languages import ENGLISH, language_of
+from memory.text.tokens import plain_form, tells_of_self
 
 # --- standing alone -------------------------------------------------------------------------------
 
@@ -23,9 +24,6 @@ _PEOPLE = frozenset(
     "buddies pal pals group band crew siblings sibling artist author singer doctor nurse vet "
     "rabbit hamster parrot horse horses bird birds turtle turtles fish animal animals".split()
 )
-_SEVERAL = frozenset(
-    "people folks family fam team group band crew children men women fish parents police".split()
-)
 _DETERMINERS = frozenset(
     "a an the my our another any some every each no his her its their your which what one two "
     "three four five six seven eight nine ten many several few most all both new".split()
@@ -34,12 +32,6 @@ _NOT_A_NAME = frozenset("I I'm I've I'd I'll My We We're We've Our".split())
 _THINGS = frozenset("it its".split())
 _THOSE = frozenset("they them their theirs themselves".split())
 _WHO = frozenset("he him his himself she her hers herself".split())
-_EXPLETIVE = re.compile(
-    r"\b(?:[Ii]t)(?:'s| is| was| takes| took| can be| feels| felt)(?: \w+){0,3}? (?:to|that|for|"
-    r"when|how)\b"
-    r"|\bfinds? it (?:\w+ ){1,3}to\b|\bmakes? it (?:\w+ ){1,3}to\b|\bit (?:rains?|snows?|rained|"
-    r"snowed)\b",
-)
 _POINTED_AT = re.compile(
     r"(?<=\b(?:to|of|in|at|on) )that (?!is\b|was\b|I\b|we\b)\w+|(?<=\b(?:from|with|love|have) "
     r")that \w+|\b(?:this|these|those) (?!(?:week|weekend|month|year|morning|afternoon|evening|"
@@ -68,30 +60,17 @@ _ELSEWHERE = re.compile(
     r"|either way|likewise|neither|so (?:do|am|did|have) i)\b",
     re.IGNORECASE,
 )
-_DEFINITE = re.compile(
-    r"\bthe (?:(?:whole|new|other|first|last|next|big|final|entire|main|actual) )?(?:game|"
-    r"games|project|projects|event|events|class|group|program|photo"
-    r"|pic|picture|trip|challenge|challenges|tournament|competition|show|story|stories|book|movie|"
-    r"song"
-    r"|place|idea|offer|link|process|result|results|thing|things|details|atmosphere|vibe"
-    r"|feeling|experience|moment|moments|guy|girl|man|woman|person|others|rest"
-    r"|plan|part|parts|situation|problem|issue|item|items|piece|pieces|design|colors|recipe|dish"
-    r"|advice|tips|suggestion|question|meeting|performance)(?=$|[,.;!?]| (?:and|was|were|is|are|"
-    r"has|had|went|so|but|yet|well|together|again|with|because"
-    r"|really|just|too|as|also|yesterday|last|today|on|from|i|we)\b)",
-    re.IGNORECASE,
-)
 
 
 def stands_alone(clause: str) -> bool:
     """Return whether the clause names everything that it refers to, except the speaker."""
-    outside = (_ELSEWHERE, _POINTED_AT, _HERE, _ONE, _DEFINITE)
+    outside = (_ELSEWHERE, _POINTED_AT, _HERE, _ONE)
     return not has_dangling_pronoun(clause) and not any(found.search(clause) for found in outside)
 
 
 def has_dangling_pronoun(clause: str) -> bool:
     """Return whether a pronoun (it, they, she) refers to something not named before it."""
-    words = _WORD.findall(_EXPLETIVE.sub("", clause))
+    words = _WORD.findall(clause)
     thing = several = somebody = False
     for position, word in enumerate(words):
         plain = word.lower().partition("'")[0]
@@ -105,7 +84,7 @@ def has_dangling_pronoun(clause: str) -> bool:
         before = {earlier.lower() for earlier in words[max(0, position - 3) : position]}
         noun = plain not in _THINGS | _THOSE | _WHO and (name or bool(before & _DETERMINERS))
         thing = thing or (noun and word[0].isalpha() and position < len(words) - 1)
-        several = several or plain in _SEVERAL or (plain.endswith("s") and len(plain) > 3)
+        several = several or (plain.endswith("s") and len(plain) > 3)
         somebody = somebody or plain in _PEOPLE or name
     return False
 
@@ -232,17 +211,6 @@ _CHAT = re.compile(
     r"anything|as any|coming up)\b",
     re.IGNORECASE,
 )
-_SMALL_TALK = re.compile(
-    r"^(?:"
-    "my (?:pleasure|bad|goodness|god|gosh|dear|friend)|we should|let me|let's|glad|happy|nice|"
-    "good|great|hope|hoping|looking forward|can't wait|guess|kudos|sounds|looks|maybe|perhaps|"
-    "congrats|much|wish|bet|thought|feels?|just (?!last|yesterday|this)|it|this|these|they|"
-    "those|that|he|she|here's|here|look|check|what|how|why|such|same|not|if|seeing|knowing|"
-    "being|having|makes|let|imagine|remember|speaking|talking|wonder|as (?:for|you)|see|show|"
-    "tell|enjoy|keep|take"
-    r")\b",
-    re.IGNORECASE,
-)
 _PRAISE = (
     "amazing|awesome|great|good|nice|cool|fun|incredible|wonderful|fantastic|beautiful|lovely|"
     "tough|hard|rewarding|inspiring|special|important|powerful|crazy|unreal|perfect|best|exciting|"
@@ -364,10 +332,8 @@ def content_words(clause: str) -> set[str]:
 
 
 def _is_thin(clause: str) -> bool:
-    if (
-        _SMALL_TALK.match(clause)
-        or _CHAT.search(clause)
-        or (_COUNTS_FOR_LITTLE.match(clause) and not re.search(r"\bfor me\b", clause))
+    if _CHAT.search(clause) or (
+        _COUNTS_FOR_LITTLE.match(clause) and not re.search(r"\bfor me\b", clause)
     ):
         return True
     subject = _FIRST_SUBJECT.search(clause)

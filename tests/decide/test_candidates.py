@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.models import Vectors
-from memory.search.candidates import TILE, Pairs, candidate_pairs
-from memory.search.scores import Floats, Ints
+from memory.decide.candidates import TILE, Pairs, candidate_pairs
+from memory.models import Floats, Ints, Vectors
 
 Triple = tuple[int, int, float]
 tiles = st.sampled_from([TILE, 6, 12, 1])

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.decide import cohesive, connected
-from memory.models import Vectors
-from memory.search.candidates import TILE, Pairs, candidate_pairs
-from memory.search.scores import similarity
+from memory.decide.candidates import TILE, Pairs, candidate_pairs
+from memory.decide.likeness import cohesive, connected
+from memory.models import Vectors, cosine_of
 
 
 def clustered(seed: int, n: int, dim: int = 8) -> Vectors:
@@ -94,7 +93,7 @@ def test_a_pair_built_at_a_cosine_has_that_similarity(cosine: float) -> None:
         a = np.array([np.cos(angle), np.sin(angle)], dtype=np.float32)
         turned = angle + np.arccos(cosine)
         b = np.array([np.cos(turned), np.sin(turned)], dtype=np.float32)
-        assert similarity(a, b) == cosine
+        assert cosine_of(a, b) == cosine
         assert len(similar_pairs(np.stack([a, b]), cosine).i) == 1
 
 

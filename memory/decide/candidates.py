@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory.models import Vectors
-from memory.search.scores import Floats, Ints, scores_of, slack, unit_rows
+from memory.models import Floats, Ints, Vectors, scores_of, slack
 
 OnShare = Callable[[float], None]
 """A callback for progress. It gets the share of the work that is done, from 0 to 1."""
@@ -175,7 +174,7 @@ class _Search:
         self.best = _Best(len(vectors), k)
         self.found: list[Pairs] = []
         self.counts = np.zeros(len(levels) - 2, np.int64)
-        self._vectors, self._unit, self._weights = vectors, unit_rows(vectors), weights
+        self._vectors, self._unit, self._weights = vectors, _unit_rows(vectors), weights
         self._lower, self._upper, *self._bands = levels
         self._slack = slack(vectors.shape[1])
         self._counted = np.min(levels[1:], axis=0) - self._slack
@@ -236,3 +235,12 @@ class _Search:
         cosines = scores_of(self._vectors, i[doubtful], j[doubtful])
         reached[doubtful] = cosines >= levels[doubtful]
         return int((self._weights[i[reached]] * self._weights[j[reached]]).sum())
+
+
+def _unit_rows(vectors: Vectors) -> Vectors:
+    """Return the rows scaled to length 1; the same array if they all have that length."""
+    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
+    if np.abs(lengths - 1).max(initial=0) < 1e-6:
+        return vectors
+    unit: Vectors = (vectors / np.maximum(lengths, 1e-30)[:, None]).astype(np.float32)
+    return unit

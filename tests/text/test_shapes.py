@@ -13,9 +13,7 @@ import pytest
 
 from benchmarks.shapes import MORE, SHAPES, alone, forget, partners, text_of, together
 from memory.coverage import LONGEST, Belief, compare, differs, parse, verify, verify_by_words
-from memory.providers import english, third_person
-from memory.providers.offline import retold, statements
-from memory.text import identity, normalise, tokens
+from memory.text import identity, normalise, retelling, retold, statements, tokens
 
 ONCE_SLOW = (
     "passive", "names of", "of numbers", "gave", "superscripts", "upper case", "sentences",
@@ -131,15 +129,15 @@ AT = datetime(2026, 5, 8, tzinfo=UTC)
 
 @pytest.mark.parametrize("said", ["I really love my cat, ", "we met our friends, "])
 def test_what_is_told_of_a_speaker_is_read_once(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = Counted(third_person.OTHERS)
-    monkeypatch.setattr(third_person, "OTHERS", others)
+    others = Counted(retelling.OTHERS)
+    monkeypatch.setattr(retelling, "OTHERS", others)
     retold(said * 400, "Mia", AT)
     assert others.characters <= 2 * len(said) * 400
 
 
 def test_a_turn_is_searched_for_company_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = Counted(english.COMPANY)
-    monkeypatch.setattr(english, "COMPANY", named)
+    named = Counted(retelling.COMPANY)
+    monkeypatch.setattr(retelling, "COMPANY", named)
     turn = text_of("many facts", 20_000)
     assert len(statements(turn, "Mia", AT)) > 100
     assert 0 < named.characters <= 2 * len(turn)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
@@ -99,6 +99,16 @@ def restate_each_other(a: Memory, b: Memory) -> bool:
     return states(a, b) or states(b, a)
 
 
+def is_told_by(recalled: Iterable[Memory], new: Memory) -> bool:
+    """Return whether a stored memory of the same user, or of none, states all that `new` states.
+
+    >>> old, new = (store.new_memory(text, user="Mia") for text in ("Mia has a cat.", "Mia rows."))
+    >>> is_told_by([old], new)
+    False
+    """
+    return any(old.user in (None, new.user) and states(old, new) for old in recalled)
+
+
 _SAYING = re.compile(
     r",? as (?:\w+ ){1,3}(?:mentioned|said|told (?:me|us|you)|noted|repeated)(?: again| before)?"
     r"(?: today| yesterday| earlier| this \w+| last \w+)?(?=[.!]*$)"
@@ -130,13 +140,9 @@ def _with_a_partner(texts: Sequence[str]) -> set[int]:
     }
 
 
-def _text_itself(text: str) -> Counter[str]:
-    return Counter((text,))
-
-
-@guarded(_text_itself)
+@guarded(lambda text: Counter((text,)))
 def _words(text: str) -> Counter[str]:
-    return _text_itself(text) if len(text) > LONGEST else parse(text).counts
+    return Counter((text,)) if len(text) > LONGEST else parse(text).counts
 
 
 # --- the hits of a store's search ---
@@ -232,13 +238,14 @@ def collapse(texts: Sequence[str]) -> list[Collapsed]:
 
     Raises: InputError if `texts` is not a list of texts.
     """
+    positions = {f"mem_{n:012x}": n for n in range(len(texts))}
     hits = [
-        SearchResult(Memory(id=_id(n), content=text, timestamp=_SAME_DAY), 0.0)
-        for n, text in enumerate(texts)
-        if clean(text) and len(text) <= MAX_CONTENT
+        SearchResult(Memory(id=name, content=texts[n], timestamp=_SAME_DAY), 0.0)
+        for name, n in positions.items()
+        if clean(texts[n]) and len(texts[n]) <= MAX_CONTENT
     ]
     groups = {
-        _position(hit.memory): tuple(map(_position, hit.also))
+        positions[hit.memory.id]: tuple(positions[one.id] for one in hit.also)
         for hit in folded(hits, lambda longer, shorter: states(shorter, longer))
     }
     hidden = {n for also in groups.values() for n in also}
@@ -256,19 +263,7 @@ def collapse(texts: Sequence[str]) -> list[Collapsed]:
     ]
 
 
-def _id(position: int) -> str:
-    return f"mem_{position:012x}"
-
-
-def _position(memory: Memory) -> int:
-    return int(memory.id.removeprefix("mem_"), 16)
-
-
-def _cannot_tell(*_: str) -> bool:
-    return False
-
-
-@guarded(_cannot_tell)
+@guarded(lambda *_: False)
 def _contradict(a: str, b: str) -> bool:
     left, right = (set(text.casefold().split()) for text in (a, b))
     if 2 * len(left & right) < min(len(left), len(right)):  # most pairs: nothing to parse

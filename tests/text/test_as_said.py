@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory.providers import asked_to_remember, statements
+from memory.text import asked_to_remember, statements
 
 AT = datetime(2026, 11, 24, 12, tzinfo=UTC)
 

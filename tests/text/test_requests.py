@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory.providers.offline import asked_to_remember, retold
+from memory.text import asked_to_remember, retold
 
 AT = datetime(2026, 5, 8, 10, tzinfo=UTC)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from memory.config import approve, load_config, naming
+from memory.config import approve, load_config, loading
 from memory.errors import UnnamedFile
 from tests.config.files import SHIPPED, written
 
-ROOT = Path(naming.__file__).parents[2]
+ROOT = Path(loading.__file__).parents[2]
 OF_SERVER = "memory:\n  data_dir: data\nllm:\n  base_url: http://10.0.0.8:8000/v1\n"
 
 
@@ -86,7 +86,7 @@ def test_an_approval_is_kept_for_this_file_and_this_host(
 def test_the_folder_of_the_orchestrator_counts_as_named(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(naming, "PACKAGE", here)
+    monkeypatch.setattr(loading, "PACKAGE", here)
     written(here, OF_SERVER)
     with pytest.raises(UnnamedFile):
         load_config(None, {})
