@@ -16,6 +16,7 @@ import pytest
 from memory import ChatMemory, Memories, Memory, Scope, open_chat_memory
 from memory.deduplicator import unread_snapshot
 from memory.errors import MemoryPipelineError
+from memory.models import new_memory_id
 from memory.store import NOBODY, matching
 from tests.doubles import START
 
@@ -153,6 +154,29 @@ def test_what_a_description_names_is_shown_and_then_forgotten(memories: Memories
     [found] = memories.matching("Ana's work", user="Mia")
     memories.forget(found.id)
     assert [one.content for one in memories.list(user="Mia")] == ["Mia likes Orbis."]
+
+
+def test_one_half_of_a_memory_is_updated_with_the_whole_text(memories: Memories) -> None:
+    both = memories.remember("Mia has a cat, and works at Orbis.", user="Mia").memory
+    memories.update(both.id, "Mia has a cat, and works at Nimbus.")
+    assert [one.content for one in memories.recall("Mia", user="Mia")] == [
+        "Mia has a cat, and works at Nimbus."
+    ]
+    memories.update(both.id, "Mia works at Nimbus.")  # the cat is left out, and comes back
+    memories.undo(memories.history(both.id)[-1].number)
+    assert [one.content for one in memories.list(user="Mia")] == [
+        "Mia has a cat, and works at Nimbus."
+    ]
+
+
+def test_the_few_memories_that_pass_a_filter_are_found_among_many(memories: Memories) -> None:
+    far = memories.store.new_memory("Zoe sails.", user="Mia").model_copy(update={"tags": ("b",)})
+    others = [memories.store.new_memory(f"Mia rows boat {n}.", user="Mia") for n in range(300)]
+    of_tom = far.model_copy(update={"id": new_memory_id(), "user": "Tom"})
+    memories.store.add_batch([*others, far, of_tom])
+    found = memories.recall("Which boat does Mia row?", user="Mia", tags=["b"])
+    assert [one.id for one in found] == [far.id]
+    assert not memories.recall("Which boat does Mia row?", user="Mia", metadata={"a": 1})
 
 
 def test_both_faces_take_the_same_arguments() -> None:

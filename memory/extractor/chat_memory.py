@@ -310,7 +310,9 @@ class ChatMemory:
     async def update(self, memory_id: str, text: str) -> Memory:
         """Change the text of a memory, which keeps its id; return the memory.
 
-        The former text is kept as a retired memory. `undo` brings it back.
+        Give the whole text, also of a memory that states two things of which one changed: what the
+        new text leaves out is no longer recalled. The former text is kept as a retired memory.
+        `undo` brings it back.
 
         >>> outcome = await chat.remember("Cat lives in Porto.", user="Cat")
         >>> changed = await chat.update(outcome.memory.id, "Cat lives in Faro.")

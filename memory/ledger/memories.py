@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -39,6 +39,7 @@ _WITH_TEXTS = sa.select(t.memories).where(among(t.memories.c.text_key, "keys"), 
 _WRITTEN_AFTER = sa.select(t.memories).where(
     t.memories.c.revision > sa.bindparam("after"), t.memories.c.live
 )
+_LIVE_ONES = sa.select(t.memories).where(t.memories.c.live)
 _INSERT = Prepared(t.memories.insert())
 _UPDATE = t.memories.update().where(t.memories.c.id == sa.bindparam("of_id"))
 _LOW, _HIGH = t.memories.alias("low"), t.memories.alias("high")
@@ -114,6 +115,15 @@ class MemoryRows(Successors):
         if not is_exact:
             names = [name for name in names if scope.has(rows[name].memory)]
         return [rows[name] for name in names[:limit]]
+
+    def fitting(self, scope: Scope, fits: Callable[[Memory], bool]) -> set[str]:
+        """Return the ids of the live memories of the scope for which `fits` returns True.
+
+        `fits` sees no links. Ids of other scopes may be among them if the scope has metadata.
+        """
+        own = {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
+        found = _with_columns(_LIVE_ONES, tuple(own)).rows(self._connection, **own)
+        return {row.id for row in found if fits(_to_memory(row._asdict(), ()))}
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """Look up which of these memories are stored already.
@@ -464,21 +474,29 @@ def _moment(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
-    """Convert a row of the table `memories`. Raises: LedgerDamaged."""
+@lru_cache(maxsize=4_096)
+def _strings(column: str) -> tuple[str, ...]:
+    return tuple(json.loads(column))
+
+
+def _to_memory(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Memory:
     with naming_damage(repr(values.get("id"))):
-        memory = Memory.model_construct(
+        return Memory.model_construct(
             **{name: values[name] for name in _PLAIN},
             timestamp=datetime.fromisoformat(values["timestamp"]),
             said=_moment(values.get("said", values["timestamp"])),
             expires_at=_moment(values.get("expires_at")),
-            tags=tuple(json.loads(values["tags"])),
-            merged_from=tuple(json.loads(values["merged_from"])),
+            tags=_strings(values["tags"]),
+            merged_from=_strings(values["merged_from"]),
             metadata=json.loads(values["metadata"]),
             linked_ids=links,
         )
+
+
+def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
+    """Convert a row of the table `memories`. Raises: LedgerDamaged."""
     return Row(
-        memory=memory,
+        memory=_to_memory(values, links),
         live=values["live"],
         successor_id=values["successor_id"],
         text_key=values["text_key"],

@@ -65,6 +65,8 @@ from memory.text import clean, text_key, wordings
 
 FOLDED = 5
 """How many more memories a search ranks than it returns, since some of them may be folded."""
+_MANY = 100
+"""If fewer than `k` of so many hits pass a filter, all that pass it are looked up first."""
 utc_now: Clock = partial(datetime.now, UTC)
 """The default clock of a store."""
 
@@ -286,6 +288,9 @@ class MemoryStore(MemoryWriter):
             if len(shown) >= k or len(hits) < wanted:
                 past = [hit for hit in past if where is None or where(hit[0].memory)]
                 return with_past(shown, past, k, only_best=only_best)
+            if where is not None and among is None and scope.user and wanted >= _MANY:
+                with self.ledger.reading() as reader:  # few fit: search only these
+                    among = reader.memories.fitting(scope, where)
             wanted *= 4
 
     def find_similar(
