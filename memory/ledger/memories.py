@@ -123,7 +123,7 @@ class MemoryRows(Successors):
         """
         own = {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
         found = _with_columns(_LIVE_ONES, tuple(own)).rows(self._connection, **own)
-        return {row.id for row in found if fits(_to_memory(row._asdict(), ()))}
+        return {row.id for row in found if fits(to_row(row._asdict(), ()).memory)}
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """Look up which of these memories are stored already.
@@ -479,9 +479,10 @@ def _strings(column: str) -> tuple[str, ...]:
     return tuple(json.loads(column))
 
 
-def _to_memory(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Memory:
+def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
+    """Convert a row of the table `memories`. Raises: LedgerDamaged."""
     with naming_damage(repr(values.get("id"))):
-        return Memory.model_construct(
+        memory = Memory.model_construct(
             **{name: values[name] for name in _PLAIN},
             timestamp=datetime.fromisoformat(values["timestamp"]),
             said=_moment(values.get("said", values["timestamp"])),
@@ -491,12 +492,8 @@ def _to_memory(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLin
             metadata=json.loads(values["metadata"]),
             linked_ids=links,
         )
-
-
-def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
-    """Convert a row of the table `memories`. Raises: LedgerDamaged."""
     return Row(
-        memory=_to_memory(values, links),
+        memory=memory,
         live=values["live"],
         successor_id=values["successor_id"],
         text_key=values["text_key"],
