@@ -287,7 +287,8 @@ class DedupStore(BaseStore):
         def fits(place: ItemPlace) -> bool:
             end = rows.get(living.get(place.memory_id or "", ""))
             text = place.text if place.is_live or end is None else end.memory.content
-            return _fits(self._present(place.value or "{}", text), wanted)
+            value = self._present(place.value or "{}", text)
+            return all(_matches(_at(value, name), part) for name, part in wanted.items())
 
         return list(filter(fits, places))
 
@@ -411,19 +412,16 @@ class DedupStore(BaseStore):
                 earlier = [row.memory for row in reader.superseded.by(old.id)]
                 earlier = [one for one in earlier if _is_unused(reader, one.id)]
             if former.new_id is None:
-                return self._erased([*earlier, old])
+                for memory in (*earlier, old):
+                    with contextlib.suppress(MemoryNotFound, StillStatedBy):
+                        erase(self._store.ledger, memory.id, self._store.clock(), items=False)
+                return True
             if heir is None or heir.memory.id == old.id:
                 return False
             why, unchanged = "its key was overwritten", Condition(revision)
             done = superseding(old, heir.memory, why, PERSON, unchanged)
             if not isinstance(self._store.apply(done), Conflict):
                 return False
-
-    def _erased(self, memories: Sequence[Memory]) -> bool:
-        for memory in memories:
-            with contextlib.suppress(MemoryNotFound, StillStatedBy):
-                erase(self._store.ledger, memory.id, self._store.clock(), items=False)
-        return True
 
     # --- which text of which value ---
 
@@ -560,12 +558,8 @@ def _expiry(at: datetime, ttl_minutes: float | None) -> datetime | None:
     return None if ttl_minutes is None else at + timedelta(minutes=ttl_minutes)
 
 
-def _fits(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Return whether a value matches a filter; a dotted name leads into mappings."""
-    return all(_matches(_at(value, name), part) for name, part in wanted.items())
-
-
 def _at(value: Mapping[str, Any], name: str) -> Any:
+    """Return what a filter's name stands for in a value; a dotted name leads into mappings."""
     if name in value or "." not in name:
         return value.get(name)
     first, _, deeper = name.partition(".")

@@ -1,34 +1,43 @@
 """The names of the core that `adapters/`, `agent/` and `cli/` use, so that they import one face."""
 
-from memory.coverage import differing as differing
-from memory.coverage import states as states
-from memory.coverage import still_stated as still_stated
-from memory.decide import NearCopies as NearCopies
-from memory.decide import Order as Order
-from memory.decide import decide_new as decide_new
-from memory.decide import inherit as inherit
-from memory.decide import near_copies as near_copies
-from memory.decide import oldest_first as oldest_first
-from memory.decide import similarity_histogram as similarity_histogram
-from memory.ledger import DecisionRecord as DecisionRecord
-from memory.ledger import ItemPlace as ItemPlace
-from memory.ledger import Ledger as Ledger
-from memory.ledger import Reader as Reader
-from memory.ledger import StoredItem as StoredItem
-from memory.ledger import Writer as Writer
-from memory.ledger import snapshot_of as snapshot_of
-from memory.store import NOBODY as NOBODY
-from memory.store import Conflict as Conflict
-from memory.store import Forgotten as Forgotten
-from memory.store import ForgottenUser as ForgottenUser
-from memory.store import Nearby as Nearby
-from memory.store import NewMemory as NewMemory
-from memory.store import Suspect as Suspect
-from memory.store import answer as answer
-from memory.store import erase as erase
-from memory.store import forget_user as forget_user
-from memory.store import matching as matching
-from memory.store import plan_undo as plan_undo
-from memory.store import reworded as reworded
-from memory.store import superseding as superseding
-from memory.store import suspects as suspects
+from memory.coverage import (
+    differing as differing,
+    states as states,
+    still_stated as still_stated,
+)
+from memory.decide import (
+    NearCopies as NearCopies,
+    Order as Order,
+    decide_new as decide_new,
+    inherit as inherit,
+    near_copies as near_copies,
+    oldest_first as oldest_first,
+    similarity_histogram as similarity_histogram,
+)
+from memory.ledger import (
+    DecisionRecord as DecisionRecord,
+    ItemPlace as ItemPlace,
+    Ledger as Ledger,
+    Reader as Reader,
+    StoredItem as StoredItem,
+    Writer as Writer,
+    snapshot_of as snapshot_of,
+)
+from memory.store import (
+    NOBODY as NOBODY,
+    Conflict as Conflict,
+    Forgotten as Forgotten,
+    ForgottenUser as ForgottenUser,
+    MemoryStore as MemoryStore,
+    Nearby as Nearby,
+    NewMemory as NewMemory,
+    Suspect as Suspect,
+    answer as answer,
+    erase as erase,
+    forget_user as forget_user,
+    matching as matching,
+    plan_undo as plan_undo,
+    reworded as reworded,
+    superseding as superseding,
+    suspects as suspects,
+)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, time, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
@@ -32,10 +32,6 @@ from memory.cli.shell import (
 )
 from memory.errors import InputError, MemoryNotFound, WrongArgument
 from memory.text import clean, counted, shortened
-
-if TYPE_CHECKING:
-    from memory import MemoryStore
-    from memory.assembly import Forgotten, ForgottenUser
 
 _MOST_USERS = 5
 _MOST_OF_A_PAIR = 300
@@ -143,7 +139,7 @@ def recall(
     show(grid(map(_hit_row, found), fixed=2))
 
 
-def users_hint(store: MemoryStore, user: str) -> str:
+def users_hint(store: assembly.MemoryStore, user: str) -> str:
     """Return a hint that names existing users if `user` has no memories.
 
     The hint names the users whose names resemble `user`. If there are none, it names the five users
@@ -437,11 +433,9 @@ def undo(
 
     The memories are restored, and later clean-ups keep them apart.
     """
-    from memory.assembly import plan_undo
-
     if dry_run:
         with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
-            undone = plan_undo(reader, _undo_target(reader, target))
+            undone = assembly.plan_undo(reader, _undo_target(reader, target))
             shown = upkeep.recorded_cards(reader, undone[::-1])[::-1]
         show(_decisions_view(shown))
         err().print(f"would undo {counted(len(undone), 'decision')}; nothing was changed")
@@ -507,8 +501,6 @@ def forget(
 
     If a memory was made from other memories, they are erased too.
     """
-    from memory.assembly import Forgotten, forget_user
-
     user = clean(user) if user is not None else None
     if description is not None and user is not None and memory_id is None:
         _forget_matching(context, description, user, yes)
@@ -516,10 +508,10 @@ def forget(
     if (memory_id is None) == (user is None) or description is not None:
         raise WrongArgument("forget", "needs a memory's id or a user", "give ID, or --user USER")
     with assembly.open_existing_store(context.obj) as store:
-        erase: Callable[[], Forgotten | ForgottenUser]
+        erase: Callable[[], assembly.Forgotten | assembly.ForgottenUser]
         if user is not None:
             _confirm_forgetting(store, user, yes)
-            erase = partial(forget_user, store.ledger, store.index, user, store.clock())
+            erase = partial(assembly.forget_user, store.ledger, store.index, user, store.clock())
         else:
             assert memory_id is not None
             with store.ledger.reading() as reader:
@@ -528,7 +520,7 @@ def forget(
         gone, problem = agent.forget_everywhere(store, workspace, erase)
     if problem:
         err().print(problem)
-    for one in gone.remaining if isinstance(gone, Forgotten) else ():
+    for one in gone.remaining if isinstance(gone, assembly.Forgotten) else ():
         err().print(f"still there, and states the same: {one.id}")
     if gone.erased:
         err().print("erased")
@@ -545,11 +537,9 @@ def forget(
 
 def _forget_matching(context: typer.Context, description: str, user: str, yes: bool) -> None:
     """Show the memories of a user that a description names, ask, and erase them."""
-    from memory.assembly import matching
-
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         rows = reader.memories.newest(None, models.Scope.of_user(user))
-        found = matching([row.memory for row in rows], description)
+        found = assembly.matching([row.memory for row in rows], description)
     if not found:
         err().print(f"nothing of {user} is named by {description!r}")
         return
@@ -560,7 +550,7 @@ def _forget_matching(context: typer.Context, description: str, user: str, yes: b
         forget(context, memory.id)
 
 
-def _confirm_forgetting(store: MemoryStore, user: str, yes: bool) -> None:
+def _confirm_forgetting(store: assembly.MemoryStore, user: str, yes: bool) -> None:
     with store.ledger.reading() as reader:
         memories = reader.counts().users.get(user, 0)
         turns = sum(waiting.turn.speaker == user for waiting in reader.turns.waiting())

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memory import assembly, interchange
+from memory import assembly, config, interchange
 from memory.cli.shell import (
     EXIT_PROBLEM,
     MaxCalls,
@@ -33,7 +33,6 @@ from memory.text import counted, shortened
 
 if TYPE_CHECKING:
     from memory.assembly import Brought, Source
-    from memory.config import Config
 
 _STORES = {
     "chroma": "A Chroma folder, or http://HOST:PORT of a server.",
@@ -157,11 +156,6 @@ def _time(given: str) -> datetime:
     return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
 
 
-def _targets(given: dict[str, Any]) -> dict[str, str]:
-    places = {name.removeprefix("to_"): place for name, place in given.items()}
-    return {kind: place for kind, place in places.items() if place is not None}
-
-
 def _given_as(
     argument: str, options: dict[str, tuple[Any, Any]], make: Callable[[dict[str, Any]], Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -203,7 +197,13 @@ def _given_as(
 
 with_source = _given_as("source", _OPTIONS, _source)
 """Add the options of a store to read; the command receives them as a `Source`, in `source`."""
-with_targets = _given_as("stores", _places("to"), _targets)
+with_targets = _given_as(
+    "stores",
+    _places("to"),
+    lambda given: {
+        name.removeprefix("to_"): place for name, place in given.items() if place is not None
+    },
+)
 """Add the options of a store to write; the command receives kinds and places, in `stores`."""
 
 
@@ -236,11 +236,11 @@ def import_(
     """
     brought = _read(context.obj, file, source)
     say_left_out(brought)
-    config: Config = context.obj.with_calls_per_run(max_calls)
+    settings: config.Config = context.obj.with_calls_per_run(max_calls)
     with progress("importing") as tell:
-        done = asyncio.run(assembly.import_memories(brought, config, raw=raw, on_progress=tell))
+        done = asyncio.run(assembly.import_memories(brought, settings, raw=raw, on_progress=tell))
     if done.usage.calls:
-        err().print(f"model calls: {cost(done.model, done.usage, config.llm.money(done.usage))}")
+        err().print(f"model calls: {cost(done.model, done.usage, settings.llm.money(done.usage))}")
     say_missing_vectors(done.without_vector)
     actions = ", ".join(f"{n:,} {name}" for name, n in done.actions.items()) or "nothing"
     err().print(
@@ -250,7 +250,7 @@ def import_(
         asks = "memory-dedup clean --retry asks them"
         err().print(f"{counted(done.waiting, 'question')} left for the model: {asks}")
     if done.to_clean.calls:
-        asked = cost(done.model, done.to_clean, config.llm.money(done.to_clean))
+        asked = cost(done.model, done.to_clean, settings.llm.money(done.to_clean))
         err().print(f"memory-dedup clean would ask about {asked}")
     if done.left_out:
         err().print(f"{len(done.left_out):,} left out; the reasons are above")
@@ -258,7 +258,7 @@ def import_(
         raise typer.Exit(EXIT_PROBLEM)
 
 
-def _read(config: Config, file: Path | None, source: Source) -> Brought:
+def _read(config: config.Config, file: Path | None, source: Source) -> Brought:
     if (file is not None) + source.stores != 1:
         raise WrongArgument("import", "needs exactly one source", "give FILE, or one --from option")
     if file is None:
@@ -409,7 +409,7 @@ def write_back(
 
 
 def _write_changes(
-    config: Config,
+    config: config.Config,
     dump: Path | None,
     file: Path | None,
     undo_file: Path | None,
@@ -437,7 +437,7 @@ def _write_changes(
 
 
 def _write(
-    config: Config,
+    config: config.Config,
     target: assembly.Source,
     across: Sequence[str],
     embedder: str | None,

@@ -22,7 +22,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from memory import __version__, models, upkeep
+from memory import __version__, assembly, config, models, upkeep
 from memory.errors import MemoryPipelineError, UnnamedFile, WrongArgument
 from memory.runtime import terminate_as_interrupt
 from memory.text import clean, counted, one_line, shortened, visible
@@ -30,8 +30,6 @@ from memory.text import clean, counted, one_line, shortened, visible
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from memory import MemoryStore
-    from memory.config import Config
 
 EXIT_PROBLEM = 1
 EXIT_USAGE = 2
@@ -210,21 +208,19 @@ def confirm(yes: bool, question: str, refused: str) -> None:
         raise typer.Exit(EXIT_PROBLEM)
 
 
-def read_config(path: Path | None) -> Config:
+def read_config(path: Path | None) -> config.Config:
     """Read the configuration; at a terminal, ask once about a file that nobody named.
 
     Raises: UnnamedFile if there is no terminal; ConfigError.
     """
-    from memory.config import approve, load_config  # loads pydantic
-
     while True:
         try:
-            return load_config(path)
+            return config.load_config(path)
         except UnnamedFile as exc:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise
             confirm(False, f"{exc.source}: {exc.key} {exc.problem}. Use it, now and later?", "no")
-            approve(exc.file, exc.target)
+            config.approve(exc.file, exc.target)
 
 
 def save_report(path: Path, report: upkeep.Report) -> None:
@@ -236,7 +232,7 @@ def save_report(path: Path, report: upkeep.Report) -> None:
     err().print(f"report written to {path}; `forget` cannot erase the texts in it")
 
 
-def warn_of_missing_vectors(store: MemoryStore) -> None:
+def warn_of_missing_vectors(store: assembly.MemoryStore) -> None:
     with store.ledger.reading() as reader:
         say_missing_vectors(len(reader.vectors.missing_texts()))
 

@@ -6,10 +6,10 @@ import contextlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
@@ -18,6 +18,8 @@ from memory.errors import InputError
 from memory.models import MAX_QUOTED, Frozen, LocalTime, Memory, first_problem, too_large
 from memory.text import clean, clean_json, shortened
 
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 TEXT_KEYS = ("data", "text", "content", "memory", "page_content")
 _USER_KEYS = ("user_id", "userId", "user")
 _OTHER_OWNER_KEYS = (("agent", "agent_id"), ("run", "run_id"))
@@ -133,6 +135,14 @@ class Reading(Frozen):
 
     def moment(self, value: Any) -> str:
         return moment(value, assume_utc=self.assume_utc, zone=self.zone)
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return the items by their keys, both in the order of `items`."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def as_memories(

@@ -7,7 +7,7 @@ that it replaces are deleted. The row that remains is called `kept`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from memory.interchange.foreign import (
     Reading,
     as_memory,
     expiry_of,
+    grouped,
 )
 from memory.interchange.jsonl import DumpedRow, json_line
 from memory.interchange.selection import differences, in_namespaces
@@ -261,9 +262,10 @@ def _plan_of(rows: Sequence[_UnchangedRow], across: Collection[str]) -> WriteBac
     updates: list[Update] = []
     deletions: list[Deletion] = []
     staying: list[Staying] = []
-    for group in _grouped([row for row in rows if row.ended is None], lambda row: row.alive.id):
+    known = [row for row in rows if row.ended is None]
+    for group in grouped(known, lambda row: row.alive.id).values():
         best = max(reversed(group), key=_worth)
-        parts = _grouped(group, seen)
+        parts = list(grouped(group, seen).values())
         kept = max(reversed(next(part for part in parts if best in part)), key=_lasting)
         if kept.memory.content != kept.alive.content:
             alive = kept.alive
@@ -308,15 +310,6 @@ def _of_ended(rows: Sequence[_UnchangedRow]) -> Iterator[Update | Deletion]:
         marks = {"superseded_by": by, "superseded_at": end.until.isoformat()}
         if not marks.items() <= row.row.metadata.items():
             yield Update(row.row, text, text, row.memory.said, marks)
-
-
-def _grouped(
-    rows: Iterable[_UnchangedRow], key: Callable[[_UnchangedRow], Hashable]
-) -> list[list[_UnchangedRow]]:
-    groups: dict[Hashable, list[_UnchangedRow]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return list(groups.values())
 
 
 def _stand_ins(

@@ -19,6 +19,7 @@ from memory.interchange.foreign import (
     ForeignRow,
     Reading,
     ends_at,
+    grouped,
     text_of,
 )
 from memory.interchange.vector_stores import is_qdrant
@@ -143,8 +144,7 @@ def unexpired(rows: Sequence[ForeignRow], now: datetime) -> Iterator[ForeignRow]
     >>> [row.id for row in unexpired([over, lasting], datetime.now(UTC))]
     ['2']
     """
-    ends = ((row, ends_at(row)) for row in rows)
-    return (row for row, at in ends if at is None or at > now)
+    return (row for row in rows if (at := ends_at(row)) is None or at > now)
 
 
 # --- LangGraph ------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def choose_namespaces(
     Raises: InputError if a wanted namespace does not exist. InputError, too, if `wanted` is empty
     and the namespaces that could be chosen hold rows of several kinds, such as memories and todos.
     """
-    by_namespace = _by_namespace(rows)
+    by_namespace = grouped(rows, namespace_of)
     for prefix in wanted:
         if not any(_is_inside(name, prefix) for name in by_namespace):
             raise InputError(
@@ -223,7 +223,7 @@ def described(rows: Iterable[ForeignRow], reading: Reading) -> str:
     >>> described(notes.opened()[0].found().rows, notes.reading)
     "memories.noa (2, such as 'Noa has a cat.')"
     """
-    by_namespace = _by_namespace(rows)
+    by_namespace = grouped(rows, namespace_of)
     parts = []
     for name, items in sorted(by_namespace.items())[:_NAMED]:
         fields = sorted({key for row in items for key in row.metadata if reading.keeps_apart(key)})
@@ -232,13 +232,6 @@ def described(rows: Iterable[ForeignRow], reading: Reading) -> str:
         parts.append(f"{name} ({len(items):,}{having}, such as {sample!r})")
     more = len(by_namespace) - _NAMED
     return ", ".join(parts) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _by_namespace(rows: Iterable[ForeignRow]) -> dict[str, list[ForeignRow]]:
-    found: dict[str, list[ForeignRow]] = {}
-    for row in rows:
-        found.setdefault(namespace_of(row), []).append(row)
-    return found
 
 
 def in_namespaces(rows: Iterable[ForeignRow], chosen: Iterable[str]) -> list[ForeignRow]:

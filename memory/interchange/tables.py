@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,7 +33,7 @@ from memory.interchange.databases import (
     sqlite_file,
     without_password,
 )
-from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, expiry_of
+from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, expiry_of, grouped
 
 _ITEMS, _VECTORS = "store", "store_vectors"
 # The columns of an item that change only when a program writes the item. LangGraph changes the
@@ -193,10 +194,8 @@ class _Items(OpenTables):
             _spot(row): row
             for row in self._rows_at(_ITEMS, chain.from_iterable(spots.values()), self.lock)
         }
-        vectors: dict[Spot, list[dict[str, Any]]] = {}
-        if _VECTORS in self.tables:
-            for row in self._rows_at(_VECTORS, items):
-                vectors.setdefault(_spot(row), []).append(row)
+        has_vectors = _VECTORS in self.tables
+        vectors = grouped(self._rows_at(_VECTORS, items) if has_vectors else (), _spot)
         known = {
             name: [spot for spot in possible if spot in items] for name, possible in spots.items()
         }
@@ -209,11 +208,8 @@ class _Items(OpenTables):
     def _rows_at(
         self, table: str, spots: Iterable[Spot], lock: str = ""
     ) -> Iterator[dict[str, Any]]:
-        keys: dict[str, list[str]] = {}
-        for prefix, key in spots:
-            keys.setdefault(prefix, []).append(key)
-        for prefix, inside in sorted(keys.items()):
-            where, values = condition({"prefix": prefix, "key": inside})
+        for prefix, inside in sorted(grouped(spots, itemgetter(0)).items()):
+            where, values = condition({"prefix": prefix, "key": [key for _, key in inside]})
             yield from self.db.run(f"SELECT * FROM {table} WHERE {where}{lock}", values)  # noqa: S608 - ours
 
     def changed(

@@ -190,18 +190,19 @@ class ChromaRows(OpenCollection):
                         ids=[row.id for row in batch],
                         embeddings=np.stack([row.vectors[""] for row in batch]),
                         documents=[row.document or "" for row in batch] if in_document else None,
-                        metadatas=[_whole(row, present.get(row.id)) or None for row in batch],
+                        metadatas=[  # Chroma removes the keys whose value is None
+                            {
+                                **dict.fromkeys(present[row.id].metadata if exists else ()),
+                                **row.metadata,
+                            }
+                            or None
+                            for row in batch
+                        ],
                     )
 
     def delete(self, ids: Sequence[str]) -> None:
         with chroma_faults():
             self.collection.delete(ids=list(ids))
-
-
-def _whole(row: Stored, present: Stored | None) -> dict[str, Any]:
-    """Return a row's metadata, with None for the keys that Chroma is to remove."""
-    gone = present.metadata.keys() - row.metadata.keys() if present is not None else ()
-    return {**dict.fromkeys(gone), **row.metadata}
 
 
 def _lock_of(folder: Path) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
+import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime
@@ -32,6 +33,10 @@ MAX_VALUES = 10_000
 """The maximum number of values in one memory, turn or request, metadata and list items included."""
 MAX_QUOTED = 100
 """The maximum number of characters that a message quotes of a value."""
+
+_TOO_HIGH = 2**63
+_surrogate = re.compile("[\ud800-\udfff]").search
+_JSON = (str, int, float, list, tuple, dict, type(None))
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -106,6 +111,10 @@ def check_arguments(
 def _shown(value: Any, rule: _Rule) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, int) and abs(value) >= _TOO_HIGH:
+        return "a number of so many digits"
+    if isinstance(value, str) and not _is_unicode(value):
+        return "one that is no Unicode text"
     if isinstance(value, str) and (rule in _UNQUOTED or len(value) > MAX_NAME):
         return f"one of {len(value):,} characters" if clean(value) else "an empty one"
     return type(value).__name__ if rule in _UNQUOTED else reprlib.repr(value)
@@ -145,8 +154,13 @@ def _rule(source: str, name: str) -> _Rule | None:
 # --- what an argument of a name must be -----------------------------------------------------------
 
 
+def _is_unicode(value: Any) -> bool:
+    """Return whether a value is a text without halves of surrogate pairs, which nothing stores."""
+    return isinstance(value, str) and _surrogate(value) is None
+
+
 def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= MAX_NAME and bool(clean(value))
+    return _is_unicode(value) and len(value) <= MAX_NAME and bool(clean(value))
 
 
 def _are_names(value: Any) -> bool:
@@ -158,7 +172,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+    return (
+        isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) < _TOO_HIGH
+    )
 
 
 def _is_file(value: Any) -> bool:
@@ -185,7 +201,7 @@ _TEXT = _Rule(
     '"Which pet does Mia have?"',
 )
 _CONTENT = _Rule(
-    lambda value: _TEXT.holds(value) and bool(clean(value)),
+    lambda value: _TEXT.holds(value) and _is_unicode(value) and bool(clean(value)),
     f"a text of 1 to {MAX_CONTENT:,} characters",
     '"Mia has a cat."',
 )
@@ -208,7 +224,11 @@ _FLAG = _Rule(lambda value: isinstance(value, bool), "True or False", "True")
 _ID = _Rule(_is_name, "the id of a memory", '"mem_0123456789ab"')
 _SHARE = _Rule(lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1", "0.9")
 _TAGS = _Rule(_are_names, f"a list of texts of 1 to {MAX_NAME:,} characters", '["sport"]')
-_METADATA = _Rule(_has_names, "a dict with texts as keys", '{"from": "chat"}')
+_METADATA = _Rule(
+    lambda value: _has_names(value) and all(isinstance(one, _JSON) for one in value.values()),
+    "a dict with texts as keys and what JSON can hold as values",
+    '{"from": "chat"}',
+)
 _CONFIG = _Rule(
     lambda value: isinstance(value, PathLike) or _is_a("Config")(value),
     "a Config or the Path of a file",
@@ -243,7 +263,7 @@ RULES: Mapping[str, _Rule] = {
     "tags": _TAGS,
     "recalled_ids": _TAGS._replace(example="[found.id]"),
     "metadata": _METADATA,
-    "settings": _METADATA._replace(example='{"llm_provider": "offline"}'),
+    "settings": _Rule(_has_names, "a dict with texts as keys", '{"llm_provider": "offline"}'),
     "environ": _Rule(
         lambda value: _has_names(value) and all(isinstance(one, str) for one in value.values()),
         "a dict of texts",
@@ -251,7 +271,7 @@ RULES: Mapping[str, _Rule] = {
     ),
     "memory_id": _ID,
     "target": _Rule(
-        lambda value: _is_name(value) or (isinstance(value, int) and not isinstance(value, bool)),
+        lambda value: _is_name(value) or (isinstance(value, int) and _is_count(value)),
         "the number of a decision, or the name of a run",
         "outcome.number",
     ),

@@ -224,6 +224,7 @@ _WORDS = {
     "missing": "is missing",
     "extra_forbidden": "is not known",
     "string_type": "must be a text",
+    "string_unicode": "is no Unicode text: it holds half of a surrogate pair",
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
@@ -266,7 +267,7 @@ def first_problem(exc: ValidationError) -> Problem:
         }
         what = _WORDS[error["type"]].format_map(limits)
     return Problem(
-        where=tuple(str(part)[:MAX_QUOTED] for part in error["loc"]),
+        where=tuple(str(part)[:MAX_QUOTED] for part in error["loc"][:8]),
         what=what[0].lower() + what[1:],
         kind=error["type"],
         given=error["input"],

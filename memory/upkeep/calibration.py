@@ -41,7 +41,7 @@ from memory.models import (
     Scope,
     cosine_of,
 )
-from memory.runtime import read_bounded, side_by_side
+from memory.runtime import read_objects, side_by_side
 from memory.store import MemoryStore
 from memory.text import has_cjk, identity, text_key, text_of
 
@@ -57,7 +57,6 @@ _SAYS = {
 _SKIPS = frozenset({"s", "skip", ""})
 _HELP = "please answer y (the same), m (worth merging), n (neither), s (skip) or q (quit)"
 _ROUND = 10  # pairs to ask about before the answers are used to choose the next ones
-_MOST_BYTES = 64_000_000  # the largest file of answers that is read: some 300,000 answers
 
 
 class Answer(StrEnum):
@@ -134,15 +133,10 @@ class CalibrationLog:
         if not self._path.exists():
             return {}
         answers: dict[str, Answer] = {}
-        try:
-            text = read_bounded(self._path, _MOST_BYTES).decode("utf-8", "replace")
-        except OSError as exc:
-            raise InputError(self._path, f"cannot be read: {exc.strerror}") from exc
-        for number, line in enumerate(text.splitlines(), 1):
-            if not line.strip():
-                continue
+        for number, values in read_objects(self._path):
             try:
-                values = json.loads(line)
+                if isinstance(values, ValueError):
+                    raise values
                 by, key, answer = values["by"], values["pair"], Answer(values["answer"])
             except (ValueError, TypeError, KeyError) as exc:
                 raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -22,7 +22,7 @@ from memory.errors import (
     LedgerOutdated,
 )
 from memory.ledger import UPGRADE_COPIES, Ledger, Reader, identity_hash, set_aside
-from memory.models import Embedder, Row, Vector
+from memory.models import Embedder, Vector
 from memory.runtime import replacing_alone, temporary_folder
 from memory.store import MemoryStore
 from memory.text import counted, fails, normalise, text_key
@@ -73,7 +73,17 @@ def examine(store: MemoryStore) -> list[Finding]:
                 ),
                 _left_to_do(reader),
                 _repeated(store, reader),
-                _unreadable(reader),
+                _listed(
+                    "memories whose text makes a rule fail",
+                    [
+                        row.memory.id
+                        for row in reader.memories.live()
+                        if fails(parse, row.memory.content)
+                    ],
+                    "nothing is lost, but they are never recognised as repeats; please report the "
+                    "lines about them in the log",
+                    "yours",
+                ),
                 _index(store, reader),
             )
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
@@ -154,20 +164,15 @@ def _rows(reader: Reader) -> Iterator[Finding]:
     wrong = [
         row.memory.id
         for row in reader.memories.all()
-        if not row.forgotten and _was_altered(row, rewritten)
+        if not row.forgotten
+        and (
+            # The key ignores the case of letters. The hash of what arrived does not, but no longer
+            # fits a memory that a decision has rewritten.
+            row.text_key != text_key(row.memory.content)
+            or (row.memory.id not in rewritten and row.identity_hash != identity_hash(row.memory))
+        )
     ]
     yield from _listed("memories whose text was altered", wrong, "restore a backup")
-
-
-def _was_altered(row: Row, rewritten: Collection[str]) -> bool:
-    """Return whether a memory's text is not the one that was stored.
-
-    The key of a text ignores the case of its letters. The hash of what arrived does not, but no
-    longer fits a memory that a decision has rewritten.
-    """
-    if row.text_key != text_key(row.memory.content):
-        return True
-    return row.memory.id not in rewritten and row.identity_hash != identity_hash(row.memory)
 
 
 def _has_final_successor(memory_id: str, successors: dict[str, str | None], reader: Reader) -> bool:
@@ -250,17 +255,6 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
         "memories that repeat another one",
         [name for names in stated.values() for name in names[1:]],
         "run `memory-chat --deduplicate-memories`",
-        "yours",
-    )
-
-
-def _unreadable(reader: Reader) -> Iterator[Finding]:
-    ids = [row.memory.id for row in reader.memories.live() if fails(parse, row.memory.content)]
-    yield from _listed(
-        "memories whose text makes a rule fail",
-        ids,
-        "nothing is lost, but they are never recognised as repeats; please report the lines about "
-        "them in the log",
         "yours",
     )
 

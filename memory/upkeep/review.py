@@ -359,7 +359,8 @@ class Review:
         async with self._one_at_a_time:
             undo = partial(self.store.undo, number, keep_apart=not reopen)
             undone = await in_thread(undo)
-            await in_thread(self._after_undo, undone)
+            if problem := await in_thread(self._follow_undo, undone):
+                logger.warning("%s", problem)
             ids = self._given.pop(number, None)
             if not reopen or ids is None:
                 await self.look()
@@ -370,10 +371,6 @@ class Review:
                 self._put_first(await in_thread(self._live_group, ids))
 
     # --- inside ---
-
-    def _after_undo(self, undone: Sequence[DecisionRecord]) -> None:
-        if problem := self._follow_undo(undone):
-            logger.warning("%s", problem)
 
     def _current(self, planned: PlannedGroup) -> tuple[PlannedGroup | None, str]:
         current = self._live_group(planned.ids)

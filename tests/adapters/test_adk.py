@@ -151,7 +151,7 @@ def test_an_explicit_memory_goes_through_the_deduplicator(tmp_path: Path) -> Non
         assert len(await texts(service, "cat")) == 1
         with pytest.raises(InputError, match="timestamp 'soon' is no ISO 8601 time"):
             await service.add_memory(**MIA, memories=[entry("Mia has a dog.", timestamp="soon")])
-        with pytest.raises(InputError, match="content is empty"):
+        with pytest.raises(InputError, match="not an empty one"):
             await service.add_memory(**MIA, memories=[entry(" ")])
 
     driven(tmp_path, talk)
