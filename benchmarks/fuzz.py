@@ -31,7 +31,7 @@ import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -323,7 +323,7 @@ def main() -> int:
         parser.error(f"{options.folder} has fewer than two texts")
     found = run(texts, pairs_of(texts, options.pairs, options.seed), options.seconds)
     if options.json:
-        json.dump(asdict(found), sys.stdout, ensure_ascii=False, indent=1)
+        json.dump(found, sys.stdout, default=vars, ensure_ascii=False, indent=1)
     else:
         show(found)
     return 1 if found.exceptions else 0

@@ -153,7 +153,10 @@ class AgentTools:
         if existing is not None:
             old = existing.memory
             data.replaced = old.id
-            lines.append(_replaced_text(old))
+            lines.append(
+                f"Replaces (id: {old.id}): {shortened(old.content, _QUOTE)}\n"
+                f"The old wording is retired; `memory-dedup undo {old.id}` brings it back."
+            )
             warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
         elif request.replaces is not None:
             kept = await self._store.get_by_id(request.replaces)
@@ -162,7 +165,10 @@ class AgentTools:
             near = linked[0].memory
             data.differs_from, data.differs = near.id, await _differs(near.content, memory.content)
             if data.differs:
-                lines.append(_differs_from_text(near.id, data.differs, memory.id))
+                lines.append(
+                    f"Differs from [{near.id}]: {data.differs}. To correct that one, use "
+                    f'merge_memories(keep_id="{memory.id}", remove_id="{near.id}").'
+                )
         data.warnings = warnings
         return self._answer("\n".join([*lines, *warnings]), _SCAFFOLD_SAVED, data)
 
@@ -279,9 +285,15 @@ class AgentTools:
 
         warnings = await self._write(kept, follow)
         view = await _rendered([kept], lambda: schemas.MemoryView.of(kept))
+        gone = request.remove_id
+        text = (
+            f"Merged {gone} into {kept.id}: {shortened(kept.content, _QUOTE)}\n"
+            f"Linked to {counted(len(kept.linked_ids), 'memory')}. "
+            f"{gone} is retired; `memory-dedup undo {gone}` takes it back."
+        )
         return ToolAnswer(
-            "\n".join([_merged_text(kept, request.remove_id), *warnings]),
-            schemas.Merged(kept=view, removed_id=request.remove_id, warnings=warnings),
+            "\n".join([text, *warnings]),
+            schemas.Merged(kept=view, removed_id=gone, warnings=warnings),
         )
 
     # --- the workspace ---
@@ -415,26 +427,12 @@ def _saved_text(memory: Memory, related: Sequence[SearchResult], now: datetime) 
     return "\n".join(lines)
 
 
-def _replaced_text(old: Memory) -> str:
-    return (
-        f"Replaces (id: {old.id}): {shortened(old.content, _QUOTE)}\n"
-        f"The old wording is retired; `memory-dedup undo {old.id}` brings it back."
-    )
-
-
 def _not_replaced_text(old: Memory, content: str) -> str:
     kept = "; ".join(f'"{part}"' for part in still_stated(content, old.content))
     return (
         f"Both are kept: the new text says nothing about a part of {old.id}: "
         f"{shortened(kept, _QUOTE)}. To retire that one all the same, use "
         "remember(..., replaces=..., force=true), or merge_memories with one text for both."
-    )
-
-
-def _differs_from_text(old_id: str, differs: str, new_id: str) -> str:
-    return (
-        f"Differs from [{old_id}]: {differs}. To correct that one, use "
-        f'merge_memories(keep_id="{new_id}", remove_id="{old_id}").'
     )
 
 
@@ -534,14 +532,6 @@ def _forgotten_text(memory: Memory, remaining: Sequence[Memory], now: datetime) 
         f"Still remembered (id: {one.id}): {shortened(one.content, _QUOTE)}" for one in remaining
     ]
     return "\n".join(lines)
-
-
-def _merged_text(kept: Memory, removed_id: str) -> str:
-    return (
-        f"Merged {removed_id} into {kept.id}: {shortened(kept.content, _QUOTE)}\n"
-        f"Linked to {counted(len(kept.linked_ids), 'memory')}. "
-        f"{removed_id} is retired; `memory-dedup undo {removed_id}` takes it back."
-    )
 
 
 def _episode_text(episode: Episode, gone: int) -> str:

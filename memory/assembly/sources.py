@@ -14,7 +14,6 @@ from memory.errors import InputError
 from memory.interchange import (
     MEM0_COLLECTION,
     ChromaStore,
-    CollectionRows,
     ExternalStore,
     Kind,
     PgvectorStore,
@@ -200,19 +199,20 @@ def _read(source: Source) -> Brought:
     theirs, said = source.opened()
     found = theirs.found()
     notes: list[str] = []
+    if source.mem0 is not None and Path(source.mem0).is_dir():
+        found = replace(found, rows=with_history(found.rows, Path(source.mem0)))
+    if source.mem0 is not None or source.langgraph is not None:  # these hide what has expired
+        rows = list(unexpired(found.rows, datetime.now(UTC)))
+        if gone := len(found.rows) - len(rows):
+            notes.append(f"{gone:,} have expired, and are left where they are")
+        found = replace(found, rows=rows)
     if source.langgraph is not None:
         reading = reading.model_copy(update={"user_key": reading.user_key or "namespace"})
-        found, notes = _without_expired(found)
         chosen, left = choose_namespaces(found.rows, said, reading, source.namespaces)
         reading = reading.model_copy(update={"namespaces": chosen})
         found = replace(found, rows=in_namespaces(found.rows, chosen))
         notes += [f"namespaces read: {described(found.rows, reading) or 'none'}"]
         notes += left_namespaces(left, bool(source.namespaces))
-    elif source.mem0 is not None:
-        if Path(source.mem0).is_dir():
-            found = replace(found, rows=with_history(found.rows, Path(source.mem0)))
-        # mem0 itself no longer shows them
-        found, notes = _without_expired(found)
     brought = _sorted_out(as_memories(found.rows, said, reading))
     origin = (found.collection_id, reading) if found.collection_id else None
     return replace(brought, notes=tuple(notes), origin=origin)
@@ -229,13 +229,6 @@ def _of_file(file: Path, reading: Reading) -> Brought:
         return brought
     note = f"{undated:,} have no time: when they were said is unknown, and today counts as recorded"
     return replace(brought, notes=(note,))
-
-
-def _without_expired(found: CollectionRows) -> tuple[CollectionRows, list[str]]:
-    rows = list(unexpired(found.rows, datetime.now(UTC)))
-    gone = len(found.rows) - len(rows)
-    notes = [f"{gone:,} have expired, and are left where they are"] if gone else []
-    return replace(found, rows=rows), notes
 
 
 # --- which collection ----------------------------------------------------------------------------

@@ -190,6 +190,9 @@ def _done(report: models.DeduplicationReport) -> list[tuple[str, str]]:
     unread = f"{report.pages_left:,}, for the next run (calls spent, or no answer)"
     refused = f"{report.refused:,} merged texts; history and review show them"
     failed = f"{counted(report.undecided, 'pair')} that the model failed at before; see retry --all"
+    counts = ((report.readings, "second readings"), (report.retries, "asked again"))
+    named = ", ".join(f"{n:,} {what}" for n, what in counts if n)
+    of_which = f"; of these {named}" if named else ""
     return [
         *_found(report),
         ("memories after", f"{report.memories_after:,}"),
@@ -203,19 +206,13 @@ def _done(report: models.DeduplicationReport) -> list[tuple[str, str]]:
         ("left", left if report.left else ""),
         ("pages left", unread if report.pages_left else ""),
         ("undecided", failed if report.undecided else ""),
-        ("model calls", cost(report.model, report.usage, report.money) + _of_which(report)),
+        ("model calls", cost(report.model, report.usage, report.money) + of_which),
         (
             "forecast",
             f"{report.estimated.calls:,} for the first round" if report.estimated.calls else "",
         ),
         ("rounds, time", f"{report.rounds}, {report.seconds:.1f} s"),
     ]
-
-
-def _of_which(report: models.DeduplicationReport) -> str:
-    counts = ((report.readings, "second readings"), (report.retries, "asked again"))
-    named = [f"{n:,} {what}" for n, what in counts if n]
-    return f"; of these {', '.join(named)}" if named else ""
 
 
 def _found(report: models.DeduplicationReport) -> list[tuple[str, str]]:

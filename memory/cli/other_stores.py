@@ -156,11 +156,6 @@ def _time(given: str) -> datetime:
     return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
 
 
-def _targets(given: dict[str, Any]) -> dict[str, str]:
-    places = {name.removeprefix("to_"): place for name, place in given.items()}
-    return {kind: place for kind, place in places.items() if place is not None}
-
-
 def _given_as(
     argument: str, options: dict[str, tuple[Any, Any]], make: Callable[[dict[str, Any]], Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -202,7 +197,13 @@ def _given_as(
 
 with_source = _given_as("source", _OPTIONS, _source)
 """Add the options of a store to read; the command receives them as a `Source`, in `source`."""
-with_targets = _given_as("stores", _places("to"), _targets)
+with_targets = _given_as(
+    "stores",
+    _places("to"),
+    lambda given: {
+        name.removeprefix("to_"): place for name, place in given.items() if place is not None
+    },
+)
 """Add the options of a store to write; the command receives kinds and places, in `stores`."""
 
 

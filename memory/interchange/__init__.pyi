@@ -1,5 +1,5 @@
 # Written by `python -m scripts.faces`.
-from .collection import CollectionRows as CollectionRows, ExternalStore as ExternalStore, Kind as Kind
+from .collection import ExternalStore as ExternalStore, Kind as Kind
 from .databases import is_postgres as is_postgres
 from .foreign import Reading as Reading, as_memories as as_memories, users_of_several_agents as users_of_several_agents
 from .jsonl import DumpedRow as DumpedRow, read_graph as read_graph, read_memories as read_memories, read_rows as read_rows, split_ended as split_ended, to_memory as to_memory, to_turn as to_turn, with_links_resolved as with_links_resolved, write_memory as write_memory

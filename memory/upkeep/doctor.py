@@ -73,7 +73,17 @@ def examine(store: MemoryStore) -> list[Finding]:
                 ),
                 _left_to_do(reader),
                 _repeated(store, reader),
-                _unreadable(reader),
+                _listed(
+                    "memories whose text makes a rule fail",
+                    [
+                        row.memory.id
+                        for row in reader.memories.live()
+                        if fails(parse, row.memory.content)
+                    ],
+                    "nothing is lost, but they are never recognised as repeats; please report the "
+                    "lines about them in the log",
+                    "yours",
+                ),
                 _index(store, reader),
             )
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
@@ -245,17 +255,6 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
         "memories that repeat another one",
         [name for names in stated.values() for name in names[1:]],
         "run `memory-chat --deduplicate-memories`",
-        "yours",
-    )
-
-
-def _unreadable(reader: Reader) -> Iterator[Finding]:
-    ids = [row.memory.id for row in reader.memories.live() if fails(parse, row.memory.content)]
-    yield from _listed(
-        "memories whose text makes a rule fail",
-        ids,
-        "nothing is lost, but they are never recognised as repeats; please report the lines about "
-        "them in the log",
         "yours",
     )
 
