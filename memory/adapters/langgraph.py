@@ -568,6 +568,8 @@ def _at(value: Mapping[str, Any], name: str) -> Any:
 
 
 def _matches(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, str | int | float | None):  # most filters, and Mapping is slow to ask
+        return bool(value == wanted)
     if isinstance(wanted, Mapping) and any(str(name).startswith("$") for name in wanted):
         return all(_fulfils(value, name, operand) for name, operand in wanted.items())
     if isinstance(wanted, Mapping):
