@@ -206,6 +206,20 @@ def test_what_was_decided_about_a_merge_before_it_was_taken_back_quotes_nothing(
     assert kept.reason == "dives and rows", "what was decided once it was taken back stays"
 
 
+def test_an_undone_merge_does_not_keep_what_a_member_stated_only_at_that_time(
+    store: MemoryStore, tmp_path: Path, make_memory: MakeMemory
+) -> None:
+    a = store.add(make_memory("Mia rows."))
+    store.update(a.id, "Mia rows and sails.")
+    updated = store.history()[-1].number
+    [a] = store.memories()
+    b = store.add(make_memory("Mia rows and sails daily."))
+    store.undo(decide(store, Action.REPLACE, (a, b), Survivor(b, (a.id,))))
+    store.undo(updated)
+    store.forget(b.id)
+    assert holders(tmp_path / "data", b"sails") == []
+
+
 def test_a_person_who_keeps_two_apart_does_not_keep_what_a_judge_said_of_a_third(
     store: MemoryStore, tmp_path: Path, make_memory: MakeMemory
 ) -> None:

@@ -92,7 +92,7 @@ class _Waiting:
 
     def begin_again(self, why: str) -> None:
         """Prepare another attempt after a Conflict, whose reason is `why`."""
-        logger.info("decided again: %s", why)
+        logger.debug("decided again: %s", why)
         self.attempt += 1
         self.new = replace(self.new, decided=None)
         if self.named:

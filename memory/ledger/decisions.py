@@ -401,14 +401,16 @@ def _scrubbed(
 
     - The statement erases the decision's reason.
     - From the state saved for undo, it erases the rows and links of memories in `forgotten` or
-      `others`.
+      `others`. It erases all rows if the decision is undone, because a member's text of that time
+      may state what the forgotten one stated, and no memory holds it any more.
     - If a member of the decision is in `forgotten` or `others`, it erases all saved verdicts.
     - If a member of the decision is in `forgotten`, the decision is no longer pending.
     """
     image = json.loads(record.before)
     named = {*record.members, *image["rows"], *(end for link in image["links"] for end in link[:2])}
     names = named & (forgotten | others)
-    rows = {name: None if name in names else kept for name, kept in image["rows"].items()}
+    gone = set(image["rows"]) if record.undone else names  # nothing restores an undone decision
+    rows = {name: None if name in gone else kept for name, kept in image["rows"].items()}
     links = [link for link in image["links"] if not names & set(link[:2])]
     verdicts = {VERDICTS: image[VERDICTS]} if VERDICTS in image else {}
     if verdicts and names & set(record.members):
