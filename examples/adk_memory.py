@@ -8,7 +8,7 @@ It prints:
 
     added for the first time: 2 memories
     added for the second time: 2 memories
-    remembered: [Mon 2026-01-05] mia teaches cello at the music school
+    remembered: [Mon 2026-01-05] Mia teaches cello at the music school.
     remembered: [Mon 2026-01-05] Mia moved to Porto in 2021.
     after delete_memory: 1 memories
 """

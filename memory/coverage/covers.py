@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 from memory.coverage.parse import Parse, Word, parse
@@ -144,6 +145,14 @@ def _compare_english(a: _Side, b: _Side) -> Comparison:
         *(["?"] if left.asks != right.asks else ()),
         *_written_otherwise(a.text, b.text),
     ]
+    for side, other in ((left, right), (right, left)):  # as in "her boat Really"
+        conflict += {
+            token.key
+            for before, token in pairwise(side.tokens)
+            if token.kind is Kind.FILLER
+            and before.kind is not Kind.STOP
+            and token.surface.istitle()
+        } - {token.key for token in other.tokens}
     if left.persons != right.persons:
         conflict += _beyond(Counter(left.persons), Counter(right.persons)) or [_ORDER]
     # a sign without a letter or a digit is never a mere addition
@@ -314,6 +323,9 @@ def _moved(left: _Side, right: _Side) -> list[str]:
         same = not left.extra and not right.extra and _phrase_moved(left.parse, first, second)
         return [] if same else [_ORDER]
     pairs = list(zip(first, second, strict=True))
+    apart = any(a.clause != b.clause for a, b in pairs)  # "Mia called and Leo paid"
+    if apart and first[-1].clause == second[-1].clause:
+        return [_ORDER]
     surfaces = [(a.surface, b.surface) for a, b in pairs]
     numbers = [f"{a} / {b}" for a, b in surfaces if _differ_in_number(a, b)]
     return numbers or [
@@ -364,11 +376,16 @@ _BINDING = (
 def _phrase_moved(parsed: Parse, first: Sequence[Word], second: Sequence[Word]) -> bool:
     """Return whether one phrase only moved from one end of a plain sentence to the other.
 
-    It may belong to another word there if the text denies, reports or has a second clause. The
+    It may belong to another word there if the text denies, reports, has a second clause or an
+    infinitive: "in June she agreed to marry". The
     two sides of "is" may change places if one has an owner: "Mia's favourite is tea".
     """
     keys = {token.key for token in parsed.tokens if token.surface != "May"}
-    if parsed.negations or not keys.isdisjoint(_BINDING):
+    infinitive = any(
+        to.surface == "to" and after.kind is Kind.CONTENT and after.surface.islower()
+        for to, after in pairwise(parsed.tokens)
+    )
+    if parsed.negations or infinitive or not keys.isdisjoint(_BINDING):
         return False
     ours, theirs = (
         [(w.stated, "" if w.role in _LOOSE and _is_time(w.key) else w.role) for w in words]

@@ -56,7 +56,7 @@ def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
     if first.kind is Kind.NUMBER and (found := _moment(first, following)):
         return found, position + (following in _HALVES)
     value = _value(first)
-    if value is None or _is_version(tokens, start):
+    if value is None or _is_version(tokens, start) or _ends_a_range(tokens, start):
         return [first], position
     total, position = _sum(tokens, start, value)
     return [
@@ -88,6 +88,18 @@ def _is_version(tokens: Sequence[Token], start: int) -> bool:
     counts = after and (after[0].key in _MEASURES or after[0].kind is Kind.SCALE)
     is_amount = start > 0 and tokens[start - 1].key in CURRENCIES
     return key.endswith("0") and "." in key and not is_amount and not counts
+
+
+def _ends_a_range(tokens: Sequence[Token], start: int) -> bool:
+    """Return whether a scale after this number may count for a number before it: 10 to 12 million.
+
+    Such a range is compared as it is written.
+    """
+    after = tokens[start + 1 : start + 2]
+    scaled = after and (after[0].kind is Kind.SCALE or after[0].surface in _HAN_SCALES)
+    return bool(scaled) and any(
+        token.kind is Kind.NUMBER for token in tokens[max(0, start - 2) : start]
+    )
 
 
 def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]:

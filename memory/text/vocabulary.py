@@ -72,7 +72,7 @@ NARROWING = frozenset(
     "scarcely nearly almost less least miss forget nor "
     # comparison, rank, and what is not so yet
     "than more same better best worse worst favorite favourite first second third fourth fifth "
-    "sixth last next ultimate main primary unique such before instance example "
+    "sixth last next other another ultimate main primary unique such before instance example "
     # what makes of a thing no such thing
     "toy fake false imitation mock pseudo aspiring alleged supposed potential replica "
     "counterfeit bogus sham dummy prospective honorary trainee future former ex vice deputy "

@@ -203,6 +203,8 @@ NOT_MOVED = [
     ("Leo leaves not on Friday, but on Sunday.", "Leo leaves not on Sunday, but on Friday."),
     ("Nicht alle Nachbarn mögen Leo.", "Alle Nachbarn mögen Leo nicht."),
     ("The nurse thanked the cook and the singer.", "The singer thanked the cook."),
+    ("Bela called and Leo paid.", "Bela called Leo and paid."),
+    ("In June Bela promised to visit Leo.", "Bela promised to visit Leo in June."),
     ("Leo lived in Rome and worked in Oslo.", "Leo lived in Oslo and worked in Rome."),
     ("Mia vio a Leo.", "Leo vio a Mia."),
     ("小王打小李。", "小李打小王。"),
@@ -231,6 +233,8 @@ OTHERS = [
     ("Mia knocked the wall.", "Mia knocked the wall over."),
     ("Mia painted the inside of the boat.", "Mia painted the outside of the boat."),
     ("Mia is not really tired.", "Mia is not tired."),
+    ("Leo named the ship Really.", "Leo named the ship."),
+    ("Leo sold the other boat.", "Leo sold the boat."),
     ("ミアは五時まで働く。", "ミアは五時までに働く。"),
     ("ミアは土曜日にしか働かない。", "ミアは土曜日に働かない。"),
 ]

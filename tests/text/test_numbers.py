@@ -38,6 +38,7 @@ def test_two_forms_of_one_number_read_the_same(a: str, b: str) -> None:
         ("12時", "2時"), ("三人", "二人"), ("1,250", "1,25"), ("fifteen", "fifty"), ("-5", "5"),
         ("20 one", "twenty-one"), ("3rd", "3"),
         ("12万円", "12円"), ("12万円", "1万2千円"), ("2億円", "2万円"), ("3千代", "3代"),
+        ("10〜12万円", "10〜120000円"), ("10 to 12 million", "10 to 12,000,000"),
     ],
 )  # fmt: skip
 def test_two_numbers_do_not(a: str, b: str) -> None:
