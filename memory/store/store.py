@@ -273,7 +273,13 @@ class MemoryStore(MemoryWriter):
         find, wanted = self._by_both if self._hybrid else self._by_cosine, k + FOLDED
         only_best = include_superseded is None and as_of is None
         reads_past = asks_about_past(query) if only_best else include_superseded or as_of
-        past = self._past(probe, scope, as_of) if reads_past else []
+        past = [
+            (hit, end)
+            for hit, end in (self._past(probe, scope, as_of) if reads_past else ())
+            if (min_score is None or hit.score >= min_score)
+            and (where is None or where(hit.memory))
+            and (among is None or hit.memory.id in among)
+        ]
         while True:
             hits = find(probe, scope, wanted, among)
             fits = [
@@ -286,7 +292,6 @@ class MemoryStore(MemoryWriter):
             ]
             shown = self.showing.arranged(fits, k)
             if len(shown) >= k or len(hits) < wanted:
-                past = [hit for hit in past if where is None or where(hit[0].memory)]
                 return with_past(shown, past, k, only_best=only_best)
             if where is not None and among is None and scope.user and wanted >= _MANY:
                 with self.ledger.reading() as reader:  # few fit: search only these

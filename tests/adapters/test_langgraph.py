@@ -244,6 +244,10 @@ def test_another_text_under_a_key_stands_for_the_one_before(store: DedupStore) -
     store.put(MIA, "home", {"text": LISBON})
     assert value_of(store, MIA, "home") == {"text": LISBON}
     assert texts_in(store, *MIA) == [LISBON]
+    store.put(("memories", "Ada"), "past", {"text": "Ada lives in Porto."})
+    store.put(("memories", "Ada"), "past", {"text": "Ada lives in Faro."})
+    [found] = store.search(("memories", "Ada"), query="Where did Ada live before?")
+    assert found.value == {"text": "Ada lives in Faro."}
 
 
 def test_overwriting_one_of_two_keys_leaves_the_other_its_text(store: DedupStore) -> None:

@@ -203,6 +203,8 @@ def test_the_past_can_be_read(store: MemoryStore) -> None:
     assert found(as_of=START + timedelta(days=30)) == [new.id], "by then it had ended"
     assert found("Where did Ada live before?") == [new.id, old.id, other.id]
     assert found("Where did Ada live before?", include_superseded=False) == [new.id, other.id]
+    assert old.id not in found("Where did Ada live before?", among={new.id})
+    assert found("Where did Ada live before?", min_score=99.0) == []
     store.forget(old.id)
     assert found(include_superseded=True) == [new.id, other.id]
     assert found(as_of=START + timedelta(days=1)) == []
