@@ -404,6 +404,30 @@ def test_no_verdict_names_a_forgotten_user_whose_texts_another_has(
     assert store.snapshot().distinct
 
 
+def test_no_conversation_names_a_forgotten_user_and_no_turn_is_heard_twice(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    heard = [
+        Turn(speaker="Zoltan", text="I row.", at=START),
+        Turn(speaker="bot", text="Nice.", at=START, is_bot=True, conversation="Zoltan"),
+        Turn(speaker="Jonas", text="I sail.", at=START, conversation="Zoltan"),
+    ]
+    with store.ledger.writing() as writer:
+        for number, turn in enumerate(heard):
+            writer.turns.keep(turn, str(number))
+    forget_user(store.ledger, store.index, "Zoltan", START)
+    with store.ledger.writing() as writer:
+        [his] = writer.turns.waiting()
+        assert his.turn == heard[2]
+        writer.turns.finish(his.seq)
+    assert forget_user(store.ledger, store.index, "Zoltan", START).erased
+    assert holders(tmp_path / "data", b"Zoltan") == []
+    with store.ledger.writing() as writer:
+        assert not any(writer.turns.keep(turn, str(n)) for n, turn in enumerate(heard))
+        again = heard[0].model_copy(update={"text": "I row on Mondays."})
+        assert writer.turns.keep(again, "0")
+
+
 @pytest.mark.drill
 def test_memory_grows_with_the_largest_transaction_and_not_with_the_user(
     ledger: Ledger, many_texts: WordLlamaEmbedder, make_memory: MakeMemory

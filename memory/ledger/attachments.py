@@ -453,10 +453,14 @@ class Turns(TableGroup):
         Two turns are the same if their conversations, texts and names are equal. `name` is the
         turn's id. If the turn has no id, `name` is made from the turn's position or time.
         """
+        told, digest = t.turns.c, _digest(turn.text)
+        same = (told.conversation == _digest(turn.conversation), told.name == name)
+        if self._transaction.count(t.turns, sa.and_(*same, told.digest == digest)):
+            return False
         statement = self._transaction.upsert(t.turns).values(
             conversation=turn.conversation,
             name=name,
-            digest=hashlib.sha256(turn.text.encode()).hexdigest()[:32],
+            digest=digest,
             pending=True,
             turn=turn.model_dump_json(),
             heard_at=self._transaction.now_s(),
@@ -503,6 +507,14 @@ class Turns(TableGroup):
         """Erase a waiting turn without extracting it. It is recognised if it is sent again."""
         self._update(t.turns.c.seq == seq, pending=False, turn=None, candidates=None)
 
+    def forget_name(self, conversation: str) -> None:
+        """Replace a conversation's name by its hash, but for turns that wait.
+
+        A turn is still recognised if it is sent again.
+        """
+        done = sa.and_(t.turns.c.conversation == conversation, sa.not_(t.turns.c.pending))
+        self._update(done, conversation=_digest(conversation))
+
     def clear_extracted(self, conversations: Collection[str] | None = None) -> None:
         where = _DONE
         if conversations is not None:
@@ -511,6 +523,10 @@ class Turns(TableGroup):
 
     def _update(self, where: sa.ColumnElement[bool], **values: Any) -> None:
         self._connection.execute(t.turns.update().where(where).values(**values))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _worth_a_try(most_attempts: int) -> sa.ColumnElement[bool]:

@@ -260,7 +260,7 @@ class Decisions(TableGroup):
         """Record decisions, and return their numbers in the given order.
 
         `decided`: pairs of a decision and the state that undo restores, as JSON from
-        `Memories.image`. `run`: the name of the batch or import; None if there is none.
+        `MemoryRows.image`. `run`: the name of the batch or import; None if there is none.
         """
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]

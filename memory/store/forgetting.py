@@ -167,7 +167,9 @@ def forget_user(
 ) -> ForgottenUser:
     """Erase everything about a user: memories, episodes, and turns that wait for extraction.
 
-    The names of conversations stay, so that no turn is heard twice; they may name a user.
+    A conversation of the user's name gets a hash as its name, so that no turn is heard twice. What
+    others said in it keeps the name: their waiting turns, and their memories' metadata. Longer
+    names that contain the user's name stay.
 
     Each transaction erases at most `at_once` memories, and those that they replaced. After a crash,
     call this function again to erase the rest.
@@ -311,7 +313,7 @@ def _forget_said_by(writer: Writer, user: str) -> None:
     """
     every = writer.turns.waiting()
     heard = [*writer.turns.extracted(), *(one.turn for one in every)]
-    theirs = {one.conversation for one in heard if one.speaker == user}
+    theirs = {user, *(one.conversation for one in heard if one.speaker == user)}
     names = {(one.turn.conversation, one.name) for one in every if one.turn.speaker == user}
     for waiting in every:
         answered = waiting.turn.is_bot and (
@@ -330,6 +332,7 @@ def _forget_said_by(writer: Writer, user: str) -> None:
             ]
             writer.turns.keep_candidates(waiting.seq, others)
     writer.turns.clear_extracted()
+    writer.turns.forget_name(user)
     writer.leases.free_all()
     writer.episodes.forget_user(user)
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
