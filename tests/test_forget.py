@@ -393,6 +393,17 @@ def test_wordings_that_live_in_another_users_memory_go_with_the_user(
     assert left_of(store) == ["Jonas"]
 
 
+def test_no_verdict_names_a_forgotten_user_whose_texts_another_has(
+    store: MemoryStore, tmp_path: Path, make_memory: MakeMemory
+) -> None:
+    for user in ("Jonas", "Zoltan"):
+        pair = [store.add(make_memory(text, user=user)) for text in ("A boat.", "A raft.")]
+        kept_apart_by_a_person(store, *pair)
+    assert forget_user(store.ledger, store.index, "Zoltan", START).erased
+    assert holders(tmp_path / "data", b"Zoltan") == []
+    assert store.snapshot().distinct
+
+
 @pytest.mark.drill
 def test_memory_grows_with_the_largest_transaction_and_not_with_the_user(
     ledger: Ledger, many_texts: WordLlamaEmbedder, make_memory: MakeMemory

@@ -200,6 +200,13 @@ class DistinctPairs(TableGroup):
         for table in (t.distinct_pairs, t.attempts):
             self._connection.execute(table.delete().where(of_texts))
 
+    def drop_of(self, user: str) -> None:
+        """Delete all verdicts about memories of a user, and failures to judge them."""
+        for table in (t.distinct_pairs, t.attempts):
+            scopes = self._connection.scalars(sa.select(table.c.scope).distinct())
+            theirs = [scope for scope in scopes if Scope.from_key(scope).user == user]
+            self._connection.execute(table.delete().where(among(table.c.scope, theirs)))
+
 
 # --- questions that a model failed at -------------------------------------------------------------
 

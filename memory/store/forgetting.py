@@ -167,6 +167,8 @@ def forget_user(
 ) -> ForgottenUser:
     """Erase everything about a user: memories, episodes, and turns that wait for extraction.
 
+    The names of conversations stay, so that no turn is heard twice; they may name a user.
+
     Each transaction erases at most `at_once` memories, and those that they replaced. After a crash,
     call this function again to erase the rest.
 
@@ -197,13 +199,14 @@ def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int |
     """Erase up to `most` memories of a user, and the memories that these replaced.
 
     Return how many of the user's erased memories were live; the memories that these replaced do
-    not count. If the user had no memories before the call, erase the user's turns and episodes
-    instead, and return None.
+    not count. If the user had no memories before the call, erase the user's turns, episodes and
+    verdicts instead, and return None.
     """
     with ledger.writing() as writer:
         rows = writer.memories.first_of(user, most)
         if not rows:
             _forget_said_by(writer, user)  # what was said meanwhile
+            writer.distinct.drop_of(user)
             return None
         names = [row.memory.id for row in rows]
         origins = writer.memories.rows(writer.memories.ancestors(*names))
