@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +224,24 @@ def test_an_exchange_recalls_what_was_said_before_and_hears(tmp_path: Path) -> N
 def test_a_missing_memory_is_a_lookup_error_too(memories: Memories) -> None:
     with pytest.raises(LookupError):
         memories.update("mem_000000000000", "x")
+
+
+@pytest.mark.parametrize("again", ["Mia has a cat.", "Mia really has a cat!"])
+def test_what_was_said_again_is_found_as_of_the_first_time(
+    ledger_url: str, tmp_path: Path, again: str
+) -> None:
+    january, march, june = (datetime(2026, month, 1, tzinfo=UTC) for month in (1, 3, 6))
+    with Memories(
+        ledger_url=ledger_url, llm_provider="offline", data_dir=str(tmp_path)
+    ) as memories:
+        for text, at in (("Mia has a cat.", january), (again, june), ("Mia rows.", june)):
+            memories.remember(text, user="Mia", at=at)
+
+        def found(**times: Any) -> list[str]:
+            return [one.content for one in memories.recall("cat", user="Mia", **times)]
+
+        assert found(as_of=january - timedelta(days=1)) == []
+        assert found(as_of=march) == ["Mia has a cat."]
+        assert found(as_of=june) == found()
+        assert len(found(until=march)) == 1
+        assert found(since=january + timedelta(days=1), until=march) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -46,7 +46,8 @@ class Wanted:
     (True, False)
 
     `users`: None means any user. `metadata`: keys and their values. `since`, `until`: a memory
-    counts from when it was said or, if that is unknown, recorded.
+    counts from when it was said or, if that is unknown, recorded. `restating`: ids of memories that
+    count because they replaced one that was said in this time.
     """
 
     users: frozenset[str] | None = None
@@ -55,16 +56,19 @@ class Wanted:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     since: datetime | None = None
     until: datetime | None = None
+    restating: frozenset[str] = frozenset()
+
+    def in_time(self, memory: Memory) -> bool:
+        at = memory.said or memory.timestamp
+        return (self.since is None or self.since <= at) and (self.until is None or at < self.until)
 
     def __call__(self, memory: Memory) -> bool:
-        at = memory.said or memory.timestamp
         return (
             (self.users is None or memory.user in self.users)
             and self.category in (None, memory.category)
             and self.tags <= {*memory.tags}
             and all(memory.metadata.get(key) == value for key, value in self.metadata.items())
-            and (self.since is None or self.since <= at)
-            and (self.until is None or at < self.until)
+            and (memory.id in self.restating or self.in_time(memory))
         )
 
 
@@ -257,6 +261,9 @@ class ChatMemory:
             if isinstance(user, str)
             else Scope.of_all(private=private or users is not None)
         )
+        if until is not None:
+            restating = await in_thread(self._store.restating, scope, wanted.in_time)
+            wanted = replace(wanted, restating=restating)
         found = await in_thread(
             self._store.search,
             text,

@@ -349,6 +349,33 @@ class Superseded(MemoryRows):
         rows = self.rows(list(names)).values()
         return [row for row in rows if not row.live and scope.has(row.memory)]
 
+    def replaced(self, scope: Scope, fits: Callable[[Memory], bool]) -> list[tuple[Row, Row]]:
+        """Return the memories of the scope that live or superseded ones stand for, each with it.
+
+        Only those for which `fits` returns True, while it returns False for all that replaced them.
+        """
+        replaced = sa.not_(t.memories.c.live), t.memories.c.until.is_(None), *in_scope(scope)
+        query = sa.select(t.memories.c.id).where(t.memories.c.successor_id.is_not(None), *replaced)
+        retired = known = self.rows(list(self._connection.scalars(query)))
+        todo: set[str] = {row.successor_id or "" for row in retired.values()} - known.keys()
+        while todo:
+            fresh = self.rows(list(todo))
+            known = known | fresh
+            todo = {row.successor_id or "" for row in fresh.values() if _is_replaced(row)}
+            todo -= known.keys()
+        found = []
+        for row in retired.values():
+            if not (scope.has(row.memory) and fits(row.memory)):
+                continue
+            end = known.get(row.successor_id or "")
+            for _ in known:  # a damaged ledger may lead back
+                if end is None or fits(end.memory) or not _is_replaced(end):
+                    break
+                end = known.get(end.successor_id or "")
+            if end is not None and not (fits(end.memory) or _is_replaced(end)):
+                found.append((row, end))
+        return found
+
     def with_texts(self, keys: Collection[str]) -> list[Row]:
         """Return the superseded memories whose texts have one of these keys (of `text_key`)."""
         names = [row.id for row in _ENDED_WITH_TEXTS.rows(self._connection, keys=keys)]
@@ -394,6 +421,10 @@ class Superseded(MemoryRows):
     def revive(self, memory_id: str) -> None:
         """Make a superseded memory live again."""
         self._update({memory_id: {"live": True, "successor_id": None, "until": None}})
+
+
+def _is_replaced(row: Row) -> bool:
+    return not row.live and row.until is None
 
 
 # --- the same memory again ---------------------------------------------------------------------

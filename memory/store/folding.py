@@ -169,7 +169,10 @@ def with_past(
     if only_best and len(found) >= k:
         least = found[k - 1].similarity
         past = [one for one in past if one[0].similarity > least]
-    for hit, successor in past:
+    known = {one.memory.id for one in (*found, *(hit for hit, _ in past))}
+    loose = [hit.memory.id for hit, successor in past if successor not in known]
+    too_many = {*loose[k:]}  # they come after the first k of them
+    for hit, successor in (one for one in past if one[0].memory.id not in too_many):
         ids = [one.memory.id for one in found]
         below = (n for n, one in enumerate(found) if one.similarity < hit.similarity)
         place = ids.index(successor) + 1 if successor in ids else next(below, len(found))

@@ -252,7 +252,8 @@ class MemoryStore(MemoryWriter):
         Of memories that state the same, one counts and is returned, and its `also` names the
         others. `include_superseded`: also memories that no longer hold, each directly under the
         one that superseded it; None: if the query asks about the past, those among the best.
-        `as_of`: only what had been said by then and still held.
+        `as_of`: only what had been said by then and still held, in the words of then if it was
+        repeated or merged later.
 
         >>> added = store.add(store.new_memory("Leo rows.", user="Leo"))
         >>> [hit.memory.content for hit in store.search("rowing", user="Leo")]
@@ -297,6 +298,15 @@ class MemoryStore(MemoryWriter):
                 with self.ledger.reading() as reader:  # few fit: search only these
                     among = reader.memories.fitting(scope, where)
             wanted *= 4
+
+    def restating(self, scope: Scope, fits: Callable[[Memory], bool]) -> frozenset[str]:
+        """Return the ids of memories that replaced one for which `fits` returns True.
+
+        >>> store.restating(Scope.of_user("Leo"), lambda memory: True)
+        frozenset()
+        """
+        with self.ledger.reading() as reader:
+            return frozenset(end.memory.id for _, end in reader.superseded.replaced(scope, fits))
 
     def find_similar(
         self, content: str, threshold: float = 0.90, *, user: str | None = None
@@ -538,7 +548,8 @@ class MemoryStore(MemoryWriter):
     def _past(self, probe: Probe, scope: Scope, as_of: datetime | None) -> list[PastHit]:
         """Return the superseded memories, most similar first, each with its successor's id.
 
-        `as_of`: only those that had been said by then and still held.
+        `as_of`: only those that had been said by then and still held, and the replaced ones, if
+        what replaced them was said later.
         """
         with self.ledger.reading() as reader:
             rows = {
@@ -547,11 +558,17 @@ class MemoryStore(MemoryWriter):
                 if row.until is not None
                 and (as_of is None or (said_by(row.memory, as_of) and as_of < row.until))
             }
+            ends = {name: (row.until, row.successor_id or "") for name, row in rows.items()}
+            if as_of is not None:
+                said = reader.superseded.replaced(scope, partial(said_by, moment=as_of))
+                held = [pair for pair in said if pair[1].until is None or as_of < pair[1].until]
+                last = {(end.memory.id, row.text_key): (row, end) for row, end in held}
+                for row, end in last.values():
+                    rows[row.memory.id] = row
+                    ends[row.memory.id] = end.until, end.memory.id
             hits = ranked(reader, probe, list(rows.values()), PLAIN)
-            ends = {name: row.successor_id or "" for name, row in rows.items()}
-        return [
-            (replace(hit, until=rows[hit.memory.id].until), ends[hit.memory.id]) for hit in hits
-        ]
+        found = [(hit, *ends[hit.memory.id]) for hit in hits]
+        return [(replace(hit, until=until), successor) for hit, until, successor in found]
 
 
 def _scope_to_search(

@@ -10,7 +10,7 @@ import pytest
 
 from memory.errors import CannotUndo, InputError, MemoryNotFound
 from memory.ledger import Ledger
-from memory.models import Action, Memory, Row
+from memory.models import Action, Decision, Memory, Outcome, Row, Survivor
 from memory.store import MemoryStore
 from memory.store.superseding import Suspect, answer, supersede, suspects
 from tests.doubles import PlacedEmbedder
@@ -208,3 +208,32 @@ def test_the_past_can_be_read(store: MemoryStore) -> None:
     store.forget(old.id)
     assert found(include_superseded=True) == [new.id, other.id]
     assert found(as_of=START + timedelta(days=1)) == []
+
+
+def test_what_was_replaced_stands_for_its_survivor_at_an_earlier_time(
+    on_both: MemoryStore,
+) -> None:
+    store = on_both
+    cat, dog, both, none = told(
+        store, "Ada has a cat.", "Ada has a dog.", "Ada has a cat and a dog.", "Ada has no pets."
+    )
+    merged = Decision(
+        Action.MERGE,
+        "one page",
+        (cat, dog, both),
+        (Survivor(both, (cat.id, dog.id)),),
+    )
+    assert isinstance(store.apply(merged), Outcome)
+
+    def found(days: int) -> dict[str, datetime | None]:
+        hits = store.search("pets", user="Ada", as_of=START + timedelta(days=days))
+        return {hit.memory.content: hit.until for hit in hits}
+
+    assert found(0) == {cat.content: None}
+    assert found(40) == {cat.content: None, dog.content: None}
+    assert found(61) == {both.content: None}
+    supersede(store, both.id, none.id, force=True)
+    assert found(40) == {cat.content: none.said, dog.content: none.said}
+    assert found(100) == {none.content: None}
+    store.forget(both.id)
+    assert found(40) == {}
