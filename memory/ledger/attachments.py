@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from memory.errors import LeaseLost
 from memory.ledger import tables as t
-from memory.ledger.tables import TableGroup, among, by_time, naming_damage
+from memory.ledger.tables import Prepared, TableGroup, among, by_time, naming_damage
 from memory.models import Episode, KeptCandidate, Turn
 
 
@@ -373,6 +373,11 @@ def _unescaped(text: str) -> str:
 # --- turns that wait for extraction ---------------------------------------------------------------
 
 _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
+_HEARD = Prepared(
+    sa.select(t.turns.c.seq).where(
+        *(t.turns.c[key] == sa.bindparam(key) for key in ("conversation", "name", "digest"))
+    )
+)
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
 
 
@@ -453,9 +458,8 @@ class Turns(TableGroup):
         Two turns are the same if their conversations, texts and names are equal. `name` is the
         turn's id. If the turn has no id, `name` is made from the turn's position or time.
         """
-        told, digest = t.turns.c, _digest(turn.text)
-        same = (told.conversation == _digest(turn.conversation), told.name == name)
-        if self._transaction.count(t.turns, sa.and_(*same, told.digest == digest)):
+        digest, hidden = _digest(turn.text), _digest(turn.conversation)
+        if _HEARD.rows(self._connection, conversation=hidden, name=name, digest=digest):
             return False
         statement = self._transaction.upsert(t.turns).values(
             conversation=turn.conversation,
