@@ -105,7 +105,7 @@ class _Save:
         for hit in new.matches[:COMPARED]:
             decision, _ = decide_new(new.memory, [hit], self._by.rules, asks=False)
             if isinstance(decision, Decision) and decision.survivors:
-                if states(hit.memory, new.memory):
+                if states(hit.memory, new.memory) and hit.memory.lasts_as_long_as(new.memory):
                     return hit
                 if self.replaced is None:
                     told, self.replaced = decision, hit

@@ -91,7 +91,10 @@ def list_(
     """List the live memories of a user, newest first."""
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         rows = reader.memories.newest(limit, models.Scope.of_user(user))
-        found = [row.memory for row in rows]
+        now = store.clock()  # of a store that is only read, what is due is still live
+        found = [
+            row.memory for row in rows if not ((ends := row.memory.expires_at) and ends <= now)
+        ]
         if not found:
             err().print(f"nothing is stored{users_hint(store, user)}")
     if as_json:

@@ -55,6 +55,14 @@ def test_the_second_of_two_near_copies_is_blocked_with_the_first_as_reason(
     assert duplicate_of.distance == pytest.approx(0.03)
 
 
+def test_what_is_told_again_for_longer_is_no_repeat(agent: AgentMemory, store: MemoryStore) -> None:
+    soon = store.now() + timedelta(hours=1)
+    save(agent, "The meeting room is B12.", expires_at=soon)
+    save(agent, "The meeting room is B12.")
+    [kept] = store.memories()
+    assert kept.expires_at is None
+
+
 def test_into_an_empty_store_anything_is_saved(agent: AgentMemory) -> None:
     memory, links, linked, duplicate_of = run(agent.save_with_auto_link("the first"))
     assert memory is not None

@@ -159,7 +159,7 @@ def test_help_loads_no_heavy_library(module: str) -> None:
     assert done.stdout.splitlines()[-1] == "set()"
 
 
-def test_one_memory_is_remembered_listed_and_recalled(run: Run) -> None:
+def test_one_memory_is_remembered_listed_and_recalled(run: Run, tmp_path: Path) -> None:
     done = run("memory-dedup", "remember", "Mia rows.", "--user", "Mia")
     assert re.fullmatch(r"stored in \S+/ledger\.db\n", done.stderr)
     said = done.stdout
@@ -175,6 +175,9 @@ def test_one_memory_is_remembered_listed_and_recalled(run: Run) -> None:
     assert "there is Mia" in run("memory-dedup", "list", "--user", "mia").stderr
     *_, decision = json.loads(run("memory-dedup", "history", "--json").stdout)
     assert sorted(decision["texts"].values()) == ["Mia rows.", "Mia rows."]
+    with contextlib.closing(sqlite3.connect(tmp_path / "data" / "ledger.db")) as ledger, ledger:
+        ledger.execute("UPDATE memories SET expires_at = '2020-01-01T00:00:00+00:00'")
+    assert "rows" not in run("memory-dedup", "list", "--user", "Mia").stdout, "it is over"
 
 
 def test_a_memory_of_nobody_is_one_on_request_only(run: Run) -> None:
