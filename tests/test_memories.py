@@ -148,6 +148,21 @@ def test_a_description_names_no_more_than_it_says(description: str, named: set[s
     assert {one.content for one in matching(stored, description)} == named
 
 
+@pytest.mark.parametrize(
+    ("description", "named"),
+    [
+        ("Ana's employer", []),
+        ("Ana's phone number", ["Ana's phone is new."]),
+        ("Ana", ["Ana's phone is new.", "Ana rows.", "Leo is Ana's boss."]),
+        ("Leo's employer", ["Leo is Ana's boss."]),
+    ],
+)
+def test_a_users_own_name_names_no_memory_by_itself(description: str, named: list[str]) -> None:
+    texts = ("Ana's phone is new.", "Ana rows.", "Leo is Ana's boss.")
+    stored = [Memory(content=text, user="Ana", timestamp=START) for text in texts]
+    assert [one.content for one in matching(stored, description)] == named
+
+
 def test_what_a_description_names_is_shown_and_then_forgotten(memories: Memories) -> None:
     for text in ("Ana works at Orbis.", "Mia likes Orbis."):
         memories.remember(text, user="Mia")

@@ -558,7 +558,8 @@ def matching(memories: Iterable[Memory], description: str) -> list[Memory]:
 
     If it has an e-mail address or a number of six or more digits, these are the memories with all
     of them. If it has names, these are the memories with all of its names; words that are in some
-    of them, such as "phone", choose among them. Otherwise all its words must be in a memory. Two
+    of them, such as "phone", choose among them. If no word is in any and the memories are of the
+    user who is named, nothing is meant. Otherwise all its words must be in a memory. Two
     spellings of one name or code are named with " / " between them: "plate ABC-1234 / abc1234".
 
     >>> from datetime import UTC, datetime
@@ -609,6 +610,9 @@ def _named(wanted: _Text, known: Sequence[tuple[Memory, _Text]]) -> list[Memory]
     written = frozenset[str]().union(*(text.names for _, text in known))
     named = [(memory, text) for memory, text in known if _has_all(names, memory, text, written)]
     chosen = [memory for memory, text in named if not wanted.words.isdisjoint(text.words)]
+    users = [_Text.of(user) for user in {memory.user for memory, _ in named if memory.user}]
+    if wanted.words and names <= {name for user in users for name in user.names | user.words}:
+        return chosen  # "Mia's employer" among Mia's memories, which all may name her
     return chosen or [memory for memory, _ in named]
 
 
