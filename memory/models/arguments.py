@@ -42,7 +42,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 
 class _Rule(NamedTuple):
-    """What an argument must be; `wanted` and `example` say it to a reader."""
+    """A condition on an argument. `wanted` and `example` describe it in a message."""
 
     holds: Callable[[Any], bool]
     wanted: str

@@ -62,7 +62,7 @@ Read = TypeVar("Read")
 
 
 class ModelSettings(Protocol):
-    """What a model on a server needs of the settings `llm`; see `memory.config.LLMConfig`."""
+    """The settings `llm` that a model on a server needs; see `memory.config.LLMConfig`."""
 
     @property
     def model(self) -> str | None: ...

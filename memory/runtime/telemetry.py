@@ -24,7 +24,7 @@ Value = str | bool | int | float
 
 
 class Cost(Protocol):
-    """What a question cost: calls, and tokens of them."""
+    """The cost of a question, in calls and tokens."""
 
     @property
     def calls(self) -> int: ...

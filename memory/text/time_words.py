@@ -251,7 +251,7 @@ class WordRow:
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
-        """Where each word begins and ends in the text; only few texts need it."""
+        """The start and the end of each word in the text, found when they are needed."""
         return self._find_spans()
 
     def surface(self, position: int) -> str:
