@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks import holding
 from memory.agent import build_tools
 from memory.assembly import Brought, build_model, import_memories
 from memory.config import Config, LLMConfig
@@ -139,27 +137,3 @@ def test_the_ledger_of_an_import(
     assert done.memories == 1
     assert seen
     assert not any(seen)
-
-
-@pytest.mark.drill
-@pytest.mark.parametrize("shape", ["any character", "expanding", "chinese", "passive", "emoji"])
-def test_no_loop_is_held_while_100_000_characters_are_remembered(shape: str) -> None:
-    """No gap is longer than this machine needs for 2.5 million additions (some 60 ms).
-
-    Both are in CPU time of the process, so that what else runs on the machine does not count.
-    Threads that run beside each other count twice, which only adds: the best of three runs holds.
-    """
-    limit = 2.5 * _ms_of_a_million_additions()
-    runs: list[int] = []
-    while len(runs) < 3 and (not runs or min(runs) > limit):
-        found = holding.measured(shape, 100_000)
-        assert "'keep_both': " in found["became"], "the model was asked"
-        runs.append(max(found["longest_ms"].values()))
-    assert min(runs) <= limit, runs
-
-
-def _ms_of_a_million_additions() -> float:
-    total, began = 0, time.process_time()
-    for number in range(1_000_000):
-        total += number
-    return 1_000 * (time.process_time() - began)
