@@ -18,7 +18,7 @@ from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import HangingModel, PlacedEmbedder, ScriptedModel, living_for, ticking
 
-CAT, TABBY, BOTH = "Mia has a cat.", "Mia has a tabby.", "Mia has a tabby cat."
+CAT, BLACK, BOTH = "Mia has a cat.", "Mia has a black.", "Mia has a black cat."
 MERGED = Verdict(parts=(MergeGroup(members=(0, 1), text=BOTH),))
 
 
@@ -52,7 +52,7 @@ def gate() -> Gate:
 @pytest.fixture
 def store(ledger: Ledger, embedder: PlacedEmbedder, gate: Gate) -> MemoryStore:
     embedder.place(CAT)
-    embedder.place(TABBY, 0.92, CAT)
+    embedder.place(BLACK, 0.92, CAT)
     embedder.place(BOTH, 0.93, CAT)
     return MemoryStore(ledger, embedder, clock=gate)
 
@@ -101,7 +101,7 @@ def test_cancelled_while_the_model_hangs_nothing_is_stored_and_it_can_be_written
 ) -> None:
     model = HangingModel(MERGED)
     deduplicator = MemoryDeduplicator(store, model)
-    old, new = make_memory(CAT), make_memory(TABBY)
+    old, new = make_memory(CAT), make_memory(BLACK)
     store.add(old)
 
     async def run() -> Memory:
@@ -112,7 +112,7 @@ def test_cancelled_while_the_model_hangs_nothing_is_stored_and_it_can_be_written
         return await deduplicator.check_and_merge(new)
 
     merged = asyncio.run(run())
-    assert rows(store) == {CAT: False, TABBY: False, BOTH: True}
+    assert rows(store) == {CAT: False, BLACK: False, BOTH: True}
     assert [living_for(store, one) for one in (old, new)] == [merged, merged]
     assert [decision.action for decision in store.history()] == [Action.MERGE]
 
@@ -122,7 +122,7 @@ def test_cancelled_while_the_store_applies_it_ends_when_the_store_has_and_is_kno
 ) -> None:
     deduplicator = MemoryDeduplicator(store, ScriptedModel(MERGED))
     store.add(make_memory(CAT))
-    new = make_memory(TABBY)
+    new = make_memory(BLACK)
     gate.reached.clear()
     gate.let_go.clear()
     gate.free = 1
@@ -134,11 +134,11 @@ def test_cancelled_while_the_store_applies_it_ends_when_the_store_has_and_is_kno
     async def run() -> Memory:
         await cancelled(deduplicator.check_and_merge(new), inside)
         assert gate.let_go.is_set(), "it did not end before the store had"
-        assert rows(store) == {CAT: False, TABBY: False, BOTH: True}
+        assert rows(store) == {CAT: False, BLACK: False, BOTH: True}
         return await deduplicator.check_and_merge(new)
 
     assert asyncio.run(run()).content == BOTH
-    assert rows(store) == {CAT: False, TABBY: False, BOTH: True}
+    assert rows(store) == {CAT: False, BLACK: False, BOTH: True}
     assert [decision.action for decision in store.history()] == [Action.MERGE]
 
 
@@ -147,7 +147,7 @@ def test_a_batch_cancelled_while_the_model_hangs_changes_nothing_and_the_next_on
 ) -> None:
     model = HangingModel(MERGED)
     deduplicator = MemoryDeduplicator(store, model)
-    store.add_batch([make_memory(CAT), make_memory(TABBY)])
+    store.add_batch([make_memory(CAT), make_memory(BLACK)])
 
     async def run() -> None:
         batch = asyncio.create_task(deduplicator.deduplicate_all())
@@ -155,12 +155,12 @@ def test_a_batch_cancelled_while_the_model_hangs_changes_nothing_and_the_next_on
         batch.cancel()
         with pytest.raises(asyncio.CancelledError):
             await batch
-        assert rows(store) == {CAT: True, TABBY: True}
+        assert rows(store) == {CAT: True, BLACK: True}
         model.hangs = False
         await deduplicator.deduplicate_all()
 
     asyncio.run(run())
-    assert rows(store) == {CAT: False, TABBY: False, BOTH: True}
+    assert rows(store) == {CAT: False, BLACK: False, BOTH: True}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -169,7 +169,7 @@ def test_cancelled_at_any_moment_each_memory_is_written_wholly_or_not_at_all_and
 ) -> None:
     """Several cancelled in a row, each then written again by somebody more patient."""
     draw = random.Random(seed)
-    told = [make_memory(text, user=f"user {n}") for n in range(6) for text in (CAT, TABBY)]
+    told = [make_memory(text, user=f"user {n}") for n in range(6) for text in (CAT, BLACK)]
     deduplicator = MemoryDeduplicator(store, ScriptedModel(*[MERGED] * 12))
     stopped: list[bool] = []
 

@@ -62,7 +62,7 @@ def test_what_differs_in_a_group_that_was_joined(
 
 
 def test_a_question_to_a_model_server(make_memory: MakeMemory, watch: Watch) -> None:
-    two = make_memory(f"{LONG}Mia has a cat."), make_memory(f"{LONG}Mia has a tabby cat.")
+    two = make_memory(f"{LONG}Mia has a cat."), make_memory(f"{LONG}Mia has a black cat.")
     seen = watch("memory.providers.prompts.when_field")
 
     async def ask(url: str) -> None:

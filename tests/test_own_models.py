@@ -239,14 +239,14 @@ class Reading(Smallest):
         return Rereading(readings=(MergeReading(lost=self.lost),) * len(merges))
 
 
-@pytest.mark.parametrize("lost", [(), ("that it is a tabby",)])
+@pytest.mark.parametrize("lost", [(), ("that it is a black",)])
 def test_a_second_reading_needs_no_page_size(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, lost: tuple[str, ...]
 ) -> None:
-    texts = [embedder.place("Mia has a tabby cat.")]
+    texts = [embedder.place("Mia has a black cat.")]
     texts.append(embedder.place("Mia's cat is called Pip.", 0.93, texts[0]))
     store.add_batch([*map(make_memory, texts)])
-    model: Any = Reading("Mia has a tabby named Pip.", lost)
+    model: Any = Reading("Mia has a black named Pip.", lost)
     asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
     live = sorted(memory.content for memory in store.memories())
     assert live == (sorted(texts) if lost else [model.text])
@@ -394,7 +394,7 @@ def test_an_object_given_to_a_builder_is_guarded_as_everywhere(
             raise RuntimeError("out of memory")
 
     config = load_config(None, settings={"data_dir": str(tmp_path / "data")})
-    texts = ["Mia has a tabby cat named Pip at home.", "Mia has a tabby cat named Pop at home."]
+    texts = ["Mia has a black cat named Pip at home.", "Mia has a black cat named Pop at home."]
 
     async def check(store: MemoryStore) -> None:
         deduplicator = build_deduplicator(store, config, Raising())

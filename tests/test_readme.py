@@ -48,14 +48,14 @@ def run(folder: Path, *args: str) -> str:
 
 DAY = r"\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d\]"
 SAYS = {
-    "README.md 1": rf"{DAY} Mia has a tabby cat\.\n",
+    "README.md 1": rf"{DAY} Mia has a black cat\.\n",
     "README.md 2": rf"\[\]\n\['{DAY} Mia moved to Porto in 2021\.'\]\n",
     "docs/library.md 1": (
-        r"add nothing similar mem_[0-9a-f]{12} Mia has a tabby cat\.\n"
-        rf"\['{DAY} Mia has a tabby cat\.'\]\n"
-        r"\['Mia has a tabby cat\.'\]\n1 erased for good\n"
+        r"add nothing similar mem_[0-9a-f]{12} Mia has a black cat\.\n"
+        rf"\['{DAY} Mia has a black cat\.'\]\n"
+        r"\['Mia has a black cat\.'\]\n1 erased for good\n"
     ),
-    "docs/library.md 2": r"mem_[0-9a-f]{12} Mia has a tabby cat named Pepper\.\n",
+    "docs/library.md 2": r"mem_[0-9a-f]{12} Mia has a black cat named Pepper\.\n",
     "docs/library.md 3": (
         r"Mia has two cats\.\n\['Mia has two cats\.'\]\n\['add', 'update'\]\n"
         r"\['Mia has a cat\.'\]\n"
@@ -84,7 +84,7 @@ def test_the_command_line_continues_the_first_program(tmp_path: Path) -> None:
     assert remembered.startswith("add: nothing similar\n")
     assert told[0].stderr == "stored in mia.db\n"
     assert "Mia has a dog.\n" in recalled
-    assert "Mia has a tabby cat.\n" in recalled
+    assert "Mia has a black cat.\n" in recalled
     assert re.search(r"memories +2\n(.|\n)*nothing changed", cleaned)
 
 

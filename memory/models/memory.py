@@ -271,10 +271,10 @@ class SearchResult:
     `also`: other memories that the search found and that `memory` states, best first. They are not
     shown on their own.
 
-    >>> outcome = memories.remember("Cleo has a tabby cat.", user="Cleo")
-    >>> [hit] = store.search("Cleo has a tabby cat!", user="Cleo")
+    >>> outcome = memories.remember("Cleo has a black cat.", user="Cleo")
+    >>> [hit] = store.search("Cleo has a black cat!", user="Cleo")
     >>> hit.similarity, hit.distance, hit.memory.content
-    (1.0, 0.0, 'Cleo has a tabby cat.')
+    (1.0, 0.0, 'Cleo has a black cat.')
     """
 
     memory: Memory

@@ -278,7 +278,7 @@ def first_problem(exc: ValidationError) -> Problem:
 def quoted(text: str) -> str:
     """Return the first words of a memory's text, as lines of the log quote it.
 
-    >>> quoted("Mia has a tabby cat that sleeps on the piano and a dog that sings in the garden.")
-    'Mia has a tabby cat that sleeps on the piano and a dog that...'
+    >>> quoted("Mia has a black cat that sleeps on the piano and a dog that sings in the garden.")
+    'Mia has a black cat that sleeps on the piano and a dog that...'
     """
     return shortened(text, 60)

@@ -211,7 +211,7 @@ def one_line(text: str) -> str:
 def shortened(text: str, most: int) -> str:
     """Return the text on one line, cut after `most` characters, with "..." if it was cut.
 
-    >>> shortened("Mia has a tabby cat.", 10)
+    >>> shortened("Mia has a black cat.", 10)
     'Mia has a...'
     """
     line = one_line(text)

@@ -72,31 +72,19 @@ NARROWING = frozenset(
     "scarcely nearly almost less least miss forget nor "
     # comparison, rank, and what is not so yet
     "than more same better best worse worst favorite favourite first second third fourth fifth "
-    "sixth last next other another ultimate main primary unique such before instance example "
-    # what makes of a thing no such thing
-    "toy fake false imitation mock pseudo aspiring alleged supposed potential replica "
-    "counterfeit bogus sham dummy prospective honorary trainee future former ex vice deputy "
-    "assistant acting artificial virtual proposed attempted cancelled canceled half step "
-    "foster".split()
+    "sixth last next other another ultimate main primary unique such before instance "
+    "example".split()
 )
 """English words such as "all", which can make a longer text state less than a shorter text.
 
 "All big cats" says less than "all cats".
 """
 
-PRIVATIVE = frozenset(
-    # no longer so
-    "retired late deceased dead extinct defunct erstwhile onetime sometime outgoing past previous "
-    "deposed ousted disgraced disbarred defrocked lapsed expired revoked abolished dissolved "
-    "disbanded disused decommissioned demolished destroyed abandoned broken ruined "
-    # not so yet
-    "incoming elect designate wannabe budding unborn unbuilt planned upcoming hypothetical "
-    # never so
-    "fictional fictitious imaginary imagined invented mythical pretend faux phony phoney forged "
-    "simulated purported putative presumed ostensible styled failed "
-    "lookalike decoy respectively".split()
+QUALITIES = frozenset(
+    "black white grey gray red green blue yellow orange brown pink purple "
+    "small little tiny big large huge tall young".split()
 )
-"""English adjectives that deny their noun: a former, a future or a fictional king is not a king."""
+"""English adjectives that leave a thing what it is. Many do not: a void contract is none."""
 
 CONDITIONS = frozenset(
     "if unless whether case provided providing assuming supposing otherwise when whenever or else "
@@ -137,7 +125,8 @@ NO_ADVERBS = frozenset(
     "ally rally assembly butterfly reply supply apply rely fly july italy multiply imply comply "
     "anomaly monopoly melancholy lily tally folly dolly trolley gully unfriendly scholarly "
     "hardly barely scarcely nearly simply merely mostly partly possibly probably supposedly "
-    "reportedly allegedly apparently".split()
+    "reportedly allegedly apparently usually normally typically generally evidently seemingly "
+    "jokingly ironically theoretically technically officially".split()
 )
 """Words that end in -ly but are not adverbs of manner: moving them may change a statement."""
 

@@ -42,17 +42,17 @@ pytestmark = pytest.mark.framework
 MIA, TOM = ("memories", "mia"), ("memories", "tom")
 FILES = ("files", "mia")
 CAT, CAT_AGAIN = "Mia has a cat.", "mia has a cat"
-TABBY = "Mia has a tabby cat."
+BLACK = "Mia has a black cat."
 PORTO, LISBON = "Mia lives in Porto.", "Mia lives in Lisbon."
 TEA = "Mia drinks tea."
-POOL = (CAT, CAT_AGAIN, TABBY, PORTO, LISBON, TEA, "Mia drinks green tea.", "Mia sold a boat.")
+POOL = (CAT, CAT_AGAIN, BLACK, PORTO, LISBON, TEA, "Mia drinks green tea.", "Mia sold a boat.")
 
 
 def placed() -> PlacedEmbedder:
     embedder = PlacedEmbedder()
     for text in (CAT, PORTO, TEA, "Mia sold a boat."):
         embedder.place(text)
-    embedder.place(TABBY, 0.97, CAT)
+    embedder.place(BLACK, 0.97, CAT)
     embedder.place(LISBON, 0.96, PORTO)
     embedder.place("Mia drinks green tea.", 0.96, TEA)
     return embedder
@@ -143,9 +143,9 @@ def test_a_store_whose_fields_match_nothing_says_so_once_and_names_the_keys(
 
 def test_a_key_whose_memory_was_absorbed_returns_what_was_put(store: DedupStore) -> None:
     store.put(MIA, "a", {"text": CAT, "source": "chat 1"})
-    store.put(MIA, "b", {"text": TABBY, "source": "chat 2"})
+    store.put(MIA, "b", {"text": BLACK, "source": "chat 2"})
     assert value_of(store, MIA, "a") == {"text": CAT, "source": "chat 1"}
-    assert value_of(store, MIA, "b") == {"text": TABBY, "source": "chat 2"}
+    assert value_of(store, MIA, "b") == {"text": BLACK, "source": "chat 2"}
     assert [item.key for item in store.search(MIA)] == ["b"]
 
 
@@ -180,11 +180,11 @@ def test_a_search_shows_a_merged_text_once(sqlite_url: str) -> None:
 def test_a_decision_taken_back_gives_each_key_its_own_text(sqlite_url: str) -> None:
     with opened(sqlite_url) as adapted, Ledger.create(sqlite_url) as ledger:
         adapted.put(MIA, "a", {"text": CAT})
-        adapted.put(MIA, "b", {"text": TABBY})
+        adapted.put(MIA, "b", {"text": BLACK})
         with MemoryStore(ledger, placed()) as other:
             other.undo(other.history()[-1].number)
         assert value_of(adapted, MIA, "a") == {"text": CAT}
-        assert texts_in(adapted, *MIA) == [CAT, TABBY]
+        assert texts_in(adapted, *MIA) == [CAT, BLACK]
 
 
 # --- keys that change -----------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_deleting_a_key_that_no_search_shows_leaves_the_memory(store: DedupStore
 def test_deleting_the_last_key_of_a_text_erases_it(sqlite_url: str, tmp_path: Path) -> None:
     with opened(sqlite_url) as store:
         store.put(MIA, "a", {"text": CAT})
-        store.put(MIA, "b", {"text": TABBY})
+        store.put(MIA, "b", {"text": BLACK})
         store.put(MIA, "c", {"text": TEA})
         store.put(MIA, "d", {"text": "Mia drinks green tea."})
         store.put(MIA, "d", {"text": PORTO})
@@ -235,7 +235,7 @@ def test_deleting_the_last_key_of_a_text_erases_it(sqlite_url: str, tmp_path: Pa
             store.delete(MIA, key)
         assert store.search(()) == []
     held = b"".join(path.read_bytes() for path in tmp_path.glob("ledger.db*"))
-    assert b"tabby" not in held
+    assert b"black" not in held
     assert b"drinks" not in held
 
 
@@ -261,7 +261,7 @@ def test_overwriting_one_of_two_keys_leaves_the_other_its_text(store: DedupStore
 def test_a_value_read_and_put_back_changes_no_memory(sqlite_url: str) -> None:
     with opened(sqlite_url) as adapted, Ledger.create(sqlite_url) as ledger:
         adapted.put(MIA, "a", {"text": CAT, "seen": 1})
-        adapted.put(MIA, "b", {"text": TABBY})
+        adapted.put(MIA, "b", {"text": BLACK})
         with ledger.reading() as reader:
             before = reader.counts()
         adapted.put(MIA, "a", value_of(adapted, MIA, "a") | {"seen": 2})
@@ -280,13 +280,13 @@ def test_forgetting_a_memory_takes_its_keys_away(sqlite_url: str) -> None:
 
 def test_what_a_process_put_and_did_not_live_to_deduplicate_is_caught_up(sqlite_url: str) -> None:
     with opened(sqlite_url) as adapted, Ledger.create(sqlite_url) as ledger:
-        adapted.put(MIA, "b", {"text": TABBY})
+        adapted.put(MIA, "b", {"text": BLACK})
         with ledger.writing() as writer:
             at = ticking()()
             writer.items.put(MIA, "a", json.dumps({"text": CAT}), "mem_00000000abcd", at)
-        assert texts_in(adapted, *MIA) == [CAT, TABBY]
+        assert texts_in(adapted, *MIA) == [CAT, BLACK]
         assert adapted.catch_up() == 1
-        assert texts_in(adapted, *MIA) == [TABBY]
+        assert texts_in(adapted, *MIA) == [BLACK]
         assert adapted.catch_up() == 0
 
 
@@ -323,10 +323,10 @@ def test_a_field_may_lie_deeper_and_a_label_may_be_any(sqlite_url: str) -> None:
     with opened(sqlite_url, namespaces=namespaces, fields=fields) as store:
         here = ("mia", "memories")
         store.put(here, "a", {"kind": "Memory", "content": {"content": CAT}})
-        store.put(here, "b", {"kind": "Memory", "content": {"content": TABBY, "n": 1}})
+        store.put(here, "b", {"kind": "Memory", "content": {"content": BLACK, "n": 1}})
         store.put(("mia", "drafts"), "c", {"text": CAT})
         [found] = store.search(here)
-        assert found.value == {"kind": "Memory", "content": {"content": TABBY, "n": 1}}
+        assert found.value == {"kind": "Memory", "content": {"content": BLACK, "n": 1}}
         assert value_of(store, ("mia", "drafts"), "c") == {"text": CAT}
 
 
@@ -625,7 +625,7 @@ def test_it_is_opened_by_a_configuration(tmp_path: Path) -> None:
 def test_a_search_shows_one_of_the_items_that_state_the_same_and_a_listing_all(
     sqlite_url: str,
 ) -> None:
-    old = "Mia has a very old tabby cat."
+    old = "Mia has a very old black cat."
     with opened(sqlite_url) as store:
         for key, text in zip("abc", (old, CAT, TEA), strict=True):
             store.put(MIA, key, {"text": text})

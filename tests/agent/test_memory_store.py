@@ -72,9 +72,9 @@ def test_into_an_empty_store_anything_is_saved(agent: AgentMemory) -> None:
 def test_a_text_that_states_all_of_a_stored_one_replaces_it_and_is_returned(
     agent: AgentMemory, embedder: PlacedEmbedder, store: MemoryStore
 ) -> None:
-    embedder.place("Mia has a tabby cat.", 0.97, "Mia has a cat.")
+    embedder.place("Mia has a black cat.", 0.97, "Mia has a cat.")
     old = save(agent, "Mia has a cat.", tags=["pet"])
-    new, links, linked, replaced = run(agent.save_with_auto_link("Mia has a tabby cat."))
+    new, links, linked, replaced = run(agent.save_with_auto_link("Mia has a black cat."))
     assert new is not None
     assert (links, linked) == (0, [])
     assert replaced is not None
@@ -85,7 +85,7 @@ def test_a_text_that_states_all_of_a_stored_one_replaces_it_and_is_returned(
 
 
 @pytest.mark.parametrize(
-    ("told", "live"), [("Mia has a tabby cat.", 2), ("Mia really has a cat.", 1)]
+    ("told", "live"), [("Mia has a black cat.", 2), ("Mia really has a cat.", 1)]
 )
 def test_below_the_upper_threshold_a_word_more_keeps_both(
     agent: AgentMemory, embedder: PlacedEmbedder, store: MemoryStore, told: str, live: int

@@ -121,8 +121,8 @@ def test_recall_names_the_newer_of_what_may_be_outdated(store: MemoryStore, tmp_
 def test_recall_names_the_folded_ids_and_forget_what_remains(
     store: MemoryStore, tmp_path: Path
 ) -> None:
-    cat, tabby = "Mia has a cat.", "Mia has a tabby cat."
-    first, second = (store.add(store.new_memory(text)) for text in (cat, tabby))
+    cat, black = "Mia has a cat.", "Mia has a black cat."
+    first, second = (store.add(store.new_memory(text)) for text in (cat, black))
     tools = tools_on(store, tmp_path)
     answer = run(tools.call("recall", {"context": "Does Mia have a cat?"}))
     assert f"also: {first.id}" in answer.text

@@ -237,7 +237,7 @@ def test_history_shows_why_and_undo_takes_it_back(run: Run, tmp_path: Path) -> N
 
 
 def test_history_says_how_a_merge_was_verified_and_what_the_cosine_was(tmp_path: Path) -> None:
-    text = "Mia has a tabby cat named Pip."
+    text = "Mia has a black cat named Pip."
     with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as store:
         cat, pip = (store.add(store.new_memory(one)) for one in ("Mia has a cat.", text))
         merge = Decision(

@@ -63,6 +63,10 @@ NO_COVERS = [
     ("Mia visited a demolished tower.", "Mia visited a tower."),
     ("Mia is a presumed winner.", "Mia is a winner."),
     ("Mia has an expired passport.", "Mia has a passport."),
+    ("Mia signed a void contract with Leo.", "Mia signed a contract with Leo."),
+    ("Mia got a chalk horse for her birthday.", "Mia got a horse for her birthday."),
+    ("Mia met her old boss at the harbour.", "Mia met her boss at the harbour."),
+    ("Mia usually rows on the lake.", "Mia rows on the lake."),
     ("Mia ist eine pensionierte Lehrerin.", "Mia ist eine Lehrerin."),
     ("Mia hat einen gefälschten Pass.", "Mia hat einen Pass."),
     ("Mia has a cat and a dog.", "Mia has a cat."),
@@ -78,11 +82,10 @@ NO_COVERS = [
 ]
 COVERS = [
     ("Mia has a small red car.", "Mia has a red car."),
-    ("Mia has a tabby cat.", "Mia has a cat."),
-    ("Mia has an old house by the lake.", "Mia has a house by the lake."),
+    ("Mia has a black cat.", "Mia has a cat."),
+    ("Mia has a huge house by the lake.", "Mia has a house by the lake."),
     ("Mia met a young pilot.", "Mia met a pilot."),
-    ("Mia owns a fast boat.", "Mia owns a boat."),
-    ("Mia has a clever brother.", "Mia has a brother."),
+    ("Mia owns a big boat.", "Mia owns a boat."),
 ]
 
 

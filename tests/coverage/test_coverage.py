@@ -89,10 +89,10 @@ def test_texts_that_differ_in_a_value_cover_neither_way(a: str, b: str) -> None:
 
 
 def test_the_longer_text_covers_the_shorter_and_names_what_is_more() -> None:
-    comparison = compare("Mia gladly adopted a rescue cat.", "Mia adopted a cat.")
+    comparison = compare("Mia gladly adopted a tiny cat.", "Mia adopted a cat.")
     assert comparison.a_covers_b
     assert not comparison.b_covers_a
-    assert comparison.only_a == ("gladly", "rescue")
+    assert comparison.only_a == ("gladly", "tiny")
 
 
 def test_capitals_that_are_a_word_of_their_own_are_content() -> None:
@@ -113,12 +113,12 @@ def test_negations_are_counted() -> None:
 
 
 ADDS = [
-    ("Mia has a cat.", "Mia has a tabby cat."),
-    ("Mia met a doctor.", "Mia happily met an old doctor."),
+    ("Mia has a cat.", "Mia has a black cat."),
+    ("Mia met a doctor.", "Mia happily met a young doctor."),
 ]
 CHANGES = [
     ("Mia has a cat.", "Mia has a cat toy."),
-    ("Mia has a cat.", "Mia has a small old tabby cat."),
+    ("Mia has a cat.", "Mia has a small old black cat."),
     ("Leo has a boat.", "Leo has a few friends. Leo has a boat."),
     ("Mia has a dog.", "Mia has a dog in The Sims."),
     ("Mia left Tom.", "Mia left Tom a house."),

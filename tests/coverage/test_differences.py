@@ -32,10 +32,10 @@ def test_japanese_is_cut_where_the_script_changes_and_chinese_by_the_character()
 
 
 def test_words_that_another_text_lacks_are_marked() -> None:
-    others = ["Mia has a cat.", "Mia has a tabby cat."]
-    assert marked("Mia has a tabby cat.", others) == ("Mia has a ", "tabby ", "cat.")
-    assert marked("Mia has a tabby cat.", [*others, "Ben has a cat."]) == (
-        "", "Mia ", "has a ", "tabby ", "cat.",
+    others = ["Mia has a cat.", "Mia has a black cat."]
+    assert marked("Mia has a black cat.", others) == ("Mia has a ", "black ", "cat.")
+    assert marked("Mia has a black cat.", [*others, "Ben has a cat."]) == (
+        "", "Mia ", "has a ", "black ", "cat.",
     )  # fmt: skip
     assert marked("Mia has a cat.", []) == ("Mia has a cat.",)
 
@@ -90,7 +90,7 @@ def test_characters_that_turn_the_direction_are_not_shown() -> None:
     ("old", "new", "told"),
     [
         ("It is on May 4.", "It is on May 5.", '"4" / "5"'),
-        ("Mia has a cat.", "Mia has a tabby cat.", 'one adds "tabby"'),
+        ("Mia has a cat.", "Mia has a black cat.", 'one adds "black"'),
         ("Mia saw Jo.", "mia saw Jo", ""),
         ("Mia works at 13:30.", "Mia works at 1 pm.", '"13:30" / "1 pm"'),
         ("Joanna has two cats.", "Joanna had two cats.", '"has" / "had"'),

@@ -111,10 +111,10 @@ NO_COVERS = [
 ]
 COVERS = [
     ("With Mia Leo went to Rome.", "Leo went to Rome with Mia."),
-    ("Leo painted the old door of the house.", "Leo painted the door of the house."),
-    ("The engine of the old car is red.", "The engine of the car is red."),
+    ("Leo painted the green door of the house.", "Leo painted the door of the house."),
+    ("The engine of the small car is red.", "The engine of the car is red."),
     ("Small boys are playing in the park.", "Boys are playing in the park."),
-    ("Old friends helped the girl.", "Friends helped the girl."),
+    ("Young friends helped the girl.", "Friends helped the girl."),
     ("The small dog barks at Leo.", "The dog barks at Leo."),
 ]
 

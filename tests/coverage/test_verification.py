@@ -14,10 +14,10 @@ from tests.coverage import merged_texts
 FAITHFUL = [*merged_texts.FAITHFUL, *merged_texts.REWORDED]
 WRONG = [*merged_texts.WRONG, *merged_texts.WRONG_FACTS]
 FAULTS = [
-    ("Mia has a cat.", "Mia has a tabby cat.", "Mia has a tabby cat since 2019.", "2019"),
-    ("Mia has a cat.", "Mia has a tabby cat.", "Mia has a tabby cat from Lisbon.", "Lisbon"),
-    ("Mia has a cat.", "Mia has a tabby cat.", "Mia has a tabby cat. " * 10, "longer"),
-    ("Mia has a cat.", "Mia has a tabby cat.", " ", "empty"),
+    ("Mia has a cat.", "Mia has a black cat.", "Mia has a black cat since 2019.", "2019"),
+    ("Mia has a cat.", "Mia has a black cat.", "Mia has a black cat from Lisbon.", "Lisbon"),
+    ("Mia has a cat.", "Mia has a black cat.", "Mia has a black cat. " * 10, "longer"),
+    ("Mia has a cat.", "Mia has a black cat.", " ", "empty"),
     ("Mia pays rent.", "Mia pays rent in May.", "Mia pays rent.", "newest memory states: May"),
     ("Mia pays rent.", "Mia pays 900 euros.", "Mia pays rent.", "states: 900, euros"),
     ("Mia pays 800 euros.", "Mia pays 900 euros.", "Mia pays 800 euros.", "states: 900"),
@@ -29,7 +29,7 @@ FREE = [
     ("The firm made $11 million.", "The firm made $11M in May.", "In May the firm made $11M."),
     ("The firm made $11M.", "The firm made $11M in May.", "In May the firm made $11 million."),
     ("Mia said she sails.", "She sails at 6 am.", "Mia sails at six every morning."),
-    ("Mia has a cat.", "Mia has one tabby cat.", "Mia has a tabby cat."),
+    ("Mia has a cat.", "Mia has one black cat.", "Mia has a black cat."),
     ("Lead the team, said Bo.", "Bo leads the team.", "Bo leads the team."),
     ("Mia met Mr. Lund.", "Mia met Mr. Lund in Rome.", "Mia met Lund in Rome."),
     ("It's raining, says Bo.", "Today's rain fell on Rome.", "Rain fell on Rome, says Bo."),
@@ -69,9 +69,9 @@ def test_only_a_member_that_covers_the_others_is_accepted_unasked(told: tuple[st
 
 
 def test_a_member_that_covers_the_others_is_accepted_unasked() -> None:
-    sources = ("Mia has a cat.", "Mia has a tabby cat.")
+    sources = ("Mia has a cat.", "Mia has a black cat.")
     assert belief(*sources, sources[1]) is Belief.BELIEVED
-    assert belief(*sources, "A tabby cat is what Mia has.") is Belief.DOUBTFUL
+    assert belief(*sources, "A black cat is what Mia has.") is Belief.DOUBTFUL
     assert belief(*sources, sources[0]) is Belief.DOUBTFUL
 
 
@@ -169,8 +169,8 @@ def test_the_newest_of_several_values_stays() -> None:
 
 
 def test_without_a_reader_no_word_may_be_added() -> None:
-    sources = ("Mia has a cat.", "Mia has a tabby cat.")
-    found = verify_by_words("Mia has a tabby cat that she hates.", sources)
+    sources = ("Mia has a cat.", "Mia has a black cat.")
+    found = verify_by_words("Mia has a black cat that she hates.", sources)
     assert found.belief is Belief.REFUSED
     assert "hates" in found.reason
 
@@ -179,7 +179,7 @@ def test_without_a_reader_no_word_may_be_added() -> None:
 
 TEXTS = st.sampled_from([text for told in FAITHFUL for text in told])
 ENGLISH = st.sampled_from(
-    "Mia has a cat.|Mia has a tabby cat.|Mia left Rome in 2021.|Mia pays 900 euros.|"
+    "Mia has a cat.|Mia has a black cat.|Mia left Rome in 2021.|Mia pays 900 euros.|"
     "Mia lives in Porto with Jo.|Mia eats no meat.|Bo rows.".split("|")
 )
 
@@ -213,6 +213,6 @@ def test_a_word_of_90_000_letters_is_read_once() -> None:
 def test_more_times_than_can_be_compared_are_refused(words: str) -> None:
     """Each time of the text is compared with each of its memories: 20,000 characters took 38 s."""
     text, day = f"Mia rowed {words * 300}", datetime(2026, 5, 8)
-    found = verify(f"{text} tabby", [text, f"{text} tabby"], [day, day])
+    found = verify(f"{text} black", [text, f"{text} black"], [day, day])
     assert (found.belief, found.reason) == (Belief.REFUSED, "a text has more than 100 dates")
-    assert verify_by_words(f"{text} tabby", [text], [day]).belief is Belief.REFUSED
+    assert verify_by_words(f"{text} black", [text], [day]).belief is Belief.REFUSED

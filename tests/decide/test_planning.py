@@ -116,8 +116,8 @@ def test_shuffled_rows_form_the_same_groups(
 
 
 TEXTS = [
-    "Mia has a cat.", "Mia has a tabby cat.", "Mia has a tabby cat named Pip.", "Mia has a dog.",
-    "Mia has 2 cats.", "Mia's cat is a tabby.", "Mia has no cat.", "Mia had a cat.",
+    "Mia has a cat.", "Mia has a black cat.", "Mia has a black cat named Pip.", "Mia has a dog.",
+    "Mia has 2 cats.", "Mia's cat is a black.", "Mia has no cat.", "Mia had a cat.",
 ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from tests.conftest import MakeMemory
 from tests.doubles import START
 
 RULES = Rules()
-SHORT, LONG, OTHER = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
+SHORT, LONG, OTHER = "Mia has a cat.", "Mia has a black cat.", "Mia has a dog."
 Alike = Callable[[Memory, Memory], float]
 
 

@@ -22,9 +22,9 @@ from memory.models import (
 from tests.conftest import MakeMemory
 from tests.doubles import START
 
-SHORT, LONG, OTHER = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
-TABBY = (LONG, "Mia's cat is called Pip.")
-RETOLD = "Mia has a tabby cat by the name of Pip."
+SHORT, LONG, OTHER = "Mia has a cat.", "Mia has a black cat.", "Mia has a dog."
+BLACK = (LONG, "Mia's cat is called Pip.")
+RETOLD = "Mia has a black cat by the name of Pip."
 
 
 def ask(*members: Memory) -> Question:
@@ -41,7 +41,7 @@ def settled(question: Question, verdict: Verdict, new_id: str = "unused") -> Dec
 
 
 def test_a_merge_is_a_new_memory_made_from_both(make_memory: MakeMemory) -> None:
-    old, new = map(make_memory, TABBY)
+    old, new = map(make_memory, BLACK)
     verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=RETOLD),))
     decision = settled(ask(old, new), verdict, "mem_0000000000ff")
     [survivor] = decision.survivors
@@ -129,7 +129,7 @@ def test_a_text_a_little_longer_than_asked_for_is_not_refused_for_its_length(
 
 @pytest.fixture
 def doubtful(make_memory: MakeMemory) -> Part:
-    part = checked(ProposedMerge(tuple(map(make_memory, TABBY)), RETOLD))
+    part = checked(ProposedMerge(tuple(map(make_memory, BLACK)), RETOLD))
     assert part.belief is Belief.DOUBTFUL
     return part
 
@@ -139,11 +139,11 @@ def test_a_text_that_loses_and_adds_nothing_is_believed(doubtful: Part) -> None:
 
 
 def test_the_judge_is_told_what_is_lost_and_what_is_added(doubtful: Part) -> None:
-    found = MergeReading(lost=("the cat is a tabby",), added=("it is old", "it sleeps"))
+    found = MergeReading(lost=("the cat is a black",), added=("it is old", "it sleeps"))
     read = as_read(doubtful, found)
     assert (read.belief, read.verified) == (Belief.REFUSED, None)
     assert read.reason == (
-        "the merged text loses: the cat is a tabby, and adds: it is old; it sleeps"
+        "the merged text loses: the cat is a black, and adds: it is old; it sleeps"
     )
 
 

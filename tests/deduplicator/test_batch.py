@@ -146,7 +146,7 @@ def covering_pairs(store: MemoryStore, embedder: PlacedEmbedder, pairs: int) -> 
     """Pairs in the band of the judge, of which the longer text covers the other."""
     for n in range(pairs):
         short = embedder.place(f"Mia{n} keeps a cat.")
-        long = embedder.place(f"Mia{n} keeps a tabby cat.", 0.92, short)
+        long = embedder.place(f"Mia{n} keeps a black cat.", 0.92, short)
         for text in (short, long):
             store.add(store.new_memory(text, user=f"Mia{n}"))
 
@@ -194,8 +194,8 @@ def test_an_import_replaces_nothing_before_a_call_has_succeeded(
     store: MemoryStore, embedder: PlacedEmbedder
 ) -> None:
     embedder.place("Mia keeps a cat.")
-    embedder.place("Mia keeps a tabby cat.", 0.92, "Mia keeps a cat.")
-    told = [store.new_memory(text) for text in ("Mia keeps a cat.", "Mia keeps a tabby cat.")]
+    embedder.place("Mia keeps a black cat.", 0.92, "Mia keeps a cat.")
+    told = [store.new_memory(text) for text in ("Mia keeps a cat.", "Mia keeps a black cat.")]
     deduplicator = MemoryDeduplicator(store, ScriptedModel(unavailable()))
     asyncio.run(deduplicator.check_and_merge_all(told, run="run_import"))
     assert len(list(store.memories())) == 2

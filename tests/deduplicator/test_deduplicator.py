@@ -47,8 +47,8 @@ from tests.doubles import (
     ticking,
 )
 
-CAT, TABBY, DOG = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
-MERGED = Verdict(parts=(MergeGroup(members=(0, 1), text=TABBY),))
+CAT, BLACK, DOG = "Mia has a cat.", "Mia has a black cat.", "Mia has a dog."
+MERGED = Verdict(parts=(MergeGroup(members=(0, 1), text=BLACK),))
 APART = Verdict()
 
 
@@ -91,7 +91,7 @@ def test_a_plan_of_few_groups_counts_all_and_shows_the_least_certain(
 
 @pytest.mark.parametrize(
     ("similarity", "asked", "left"),
-    [(0.95, 0, {TABBY}), (0.949, 1, {TABBY}), (0.90, 1, {TABBY}), (0.899, 0, {CAT, TABBY})],
+    [(0.95, 0, {BLACK}), (0.949, 1, {BLACK}), (0.90, 1, {BLACK}), (0.899, 0, {CAT, BLACK})],
 )
 def test_thresholds_include_their_own_value(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory,
@@ -100,11 +100,11 @@ def test_thresholds_include_their_own_value(
     model = ScriptedModel(MERGED)
     deduplicator = MemoryDeduplicator(store, model)
     embedder.place(CAT)
-    embedder.place(TABBY, similarity, CAT)
+    embedder.place(BLACK, similarity, CAT)
     write(deduplicator, make_memory(CAT))
-    write(deduplicator, make_memory(TABBY))
+    write(deduplicator, make_memory(BLACK))
     assert (len(model.asked), live(store)) == (asked, left)
-    assert every_text(store) == {CAT, TABBY}
+    assert every_text(store) == {CAT, BLACK}
 
 
 def test_a_text_told_again_retires_no_copy_that_an_undo_kept_apart(
@@ -163,12 +163,12 @@ def test_an_older_memory_that_says_more_absorbs_the_newer(
     deduplicator: MemoryDeduplicator,
     make_memory: MakeMemory,
 ) -> None:
-    embedder.place(TABBY)
-    embedder.place(CAT, 0.96, TABBY)
-    old = write(deduplicator, make_memory(TABBY))
+    embedder.place(BLACK)
+    embedder.place(CAT, 0.96, BLACK)
+    old = write(deduplicator, make_memory(BLACK))
     new = make_memory(CAT, metadata={"seen": 2})
     result = write(deduplicator, new)
-    assert (result.id, result.content) == (old.id, TABBY)
+    assert (result.id, result.content) == (old.id, BLACK)
     assert (result.timestamp, result.metadata) == (new.timestamp, {"seen": 2})
     assert living_for(store, new) == store.get(old.id)
 
@@ -290,14 +290,14 @@ def test_a_memory_that_arrives_again_is_not_decided_again(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place(CAT)
-    embedder.place(TABBY, 0.92, CAT)
+    embedder.place(BLACK, 0.92, CAT)
     model = ScriptedModel(MERGED)
     deduplicator = MemoryDeduplicator(store, model)
-    told = [make_memory(CAT, external_id="1"), make_memory(TABBY, external_id="2")]
+    told = [make_memory(CAT, external_id="1"), make_memory(BLACK, external_id="2")]
     asyncio.run(deduplicator.check_and_merge_all(told))
     again = asyncio.run(deduplicator.check_and_merge_all(told))
     assert [outcome.action for outcome in again] == ["already there", "already there"]
-    assert [outcome.memory.content for outcome in again] == [TABBY, TABBY]
+    assert [outcome.memory.content for outcome in again] == [BLACK, BLACK]
     assert len(model.asked) == 1
 
 
@@ -306,11 +306,11 @@ def test_many_copies_of_a_text_told_apart_do_not_hide_a_match(
 ) -> None:
     embedder.place(DOG)
     embedder.place(CAT, 0.98, DOG)
-    embedder.place(TABBY, 0.96, CAT)
+    embedder.place(BLACK, 0.96, CAT)
     store.add_batch([make_memory(DOG) for _ in range(9)])
     deduplicator = MemoryDeduplicator(store, ScriptedModel(APART))
     write(deduplicator, make_memory(CAT))
-    write(deduplicator, make_memory(TABBY))
+    write(deduplicator, make_memory(BLACK))
     assert CAT not in live(store)
 
 
@@ -338,7 +338,7 @@ def test_a_late_arrival_of_an_older_memory_does_not_become_the_newest(
 @pytest.fixture
 def close_pair(embedder: PlacedEmbedder) -> None:
     embedder.place(CAT)
-    embedder.place(TABBY, 0.92, CAT)
+    embedder.place(BLACK, 0.92, CAT)
     embedder.place(DOG, 0.92, CAT)
 
 
@@ -348,8 +348,8 @@ def test_a_failing_model_falls_back_to_replace_where_one_covers_the_other(
 ) -> None:
     deduplicator = MemoryDeduplicator(store, ScriptedModel(ModelError("503")))
     write(deduplicator, make_memory(CAT))
-    write(deduplicator, make_memory(TABBY))
-    assert (live(store), every_text(store)) == ({TABBY}, {CAT, TABBY})
+    write(deduplicator, make_memory(BLACK))
+    assert (live(store), every_text(store)) == ({BLACK}, {CAT, BLACK})
     assert "DEDUP_FAIL: LLM merge failed, falling back to replace (503" in caplog.text
     assert store.counts().pending == 1
 
@@ -501,12 +501,12 @@ def test_a_text_that_a_person_keeps_twice_still_takes_a_new_copy_in(
 def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
     store: MemoryStore, make_memory: MakeMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    invented = Verdict(parts=(MergeGroup(members=(0, 1), text="Mia has a tabby cat called Pip."),))
+    invented = Verdict(parts=(MergeGroup(members=(0, 1), text="Mia has a black cat called Pip."),))
     model = ScriptedModel(invented, MERGED)
-    store.add_batch([make_memory(CAT), make_memory(TABBY)])
+    store.add_batch([make_memory(CAT), make_memory(BLACK)])
     batch(MemoryDeduplicator(store, model))
     assert "Pip" in model.asked[1].objection
-    assert live(store) == {TABBY}
+    assert live(store) == {BLACK}
     assert "discarded" in caplog.text
     assert store.counts().pending == 0
 
@@ -516,8 +516,8 @@ def test_an_empty_merge_is_a_failure(store: MemoryStore, make_memory: MakeMemory
     empty = Verdict(parts=(MergeGroup(members=(0, 1), text=""),))
     deduplicator = MemoryDeduplicator(store, ScriptedModel(empty))
     write(deduplicator, make_memory(CAT))
-    write(deduplicator, make_memory(TABBY))
-    assert (live(store), store.counts().pending) == ({TABBY}, 1)
+    write(deduplicator, make_memory(BLACK))
+    assert (live(store), store.counts().pending) == ({BLACK}, 1)
 
 
 @pytest.mark.usefixtures("close_pair")
@@ -527,9 +527,9 @@ def test_a_model_that_hangs_costs_a_write_its_budget_and_then_has_failed(
     deduplicator = MemoryDeduplicator(store, HangingModel(), budget_s=0.2)
     write(deduplicator, make_memory(CAT))
     started = time.monotonic()
-    write(deduplicator, make_memory(TABBY))
+    write(deduplicator, make_memory(BLACK))
     assert time.monotonic() - started >= 0.2
-    assert (live(store), every_text(store)) == ({TABBY}, {CAT, TABBY})
+    assert (live(store), every_text(store)) == ({BLACK}, {CAT, BLACK})
     told = "DEDUP_FAIL: LLM merge failed, falling back to replace (no answer within 0.2 s"
     assert told in caplog.text
     [decision] = store.history()
@@ -579,13 +579,13 @@ def test_each_group_of_a_batch_has_a_budget_of_its_own(
     store.add_batch(
         [
             make_memory(CAT),
-            make_memory(TABBY),
+            make_memory(BLACK),
             make_memory(CAT, user="Mia"),
             make_memory(DOG, user="Mia"),
         ]
     )
     report = batch(MemoryDeduplicator(store, HangingModel(), budget_s=0.2, concurrency=1))
-    assert (report.pending, live(store)) == (2, {CAT, TABBY, DOG})
+    assert (report.pending, live(store)) == (2, {CAT, BLACK, DOG})
     assert all(one.reason.startswith("no answer within 0.2 s") for one in report.groups)
 
 
@@ -611,16 +611,16 @@ def test_a_memory_that_came_meanwhile_is_decided_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     embedder.place(CAT)
-    embedder.place(TABBY, 0.92, CAT)
+    embedder.place(BLACK, 0.92, CAT)
 
     def rival_comes(_question: Question) -> Verdict:
-        store.add(make_memory(TABBY))
+        store.add(make_memory(BLACK))
         return MERGED
 
     deduplicator = MemoryDeduplicator(store, ScriptedModel(rival_comes))
     store.add(make_memory(CAT))
-    write(deduplicator, make_memory(TABBY))
-    assert [memory.content for memory in store.memories()] == [CAT, TABBY]
+    write(deduplicator, make_memory(BLACK))
+    assert [memory.content for memory in store.memories()] == [CAT, BLACK]
     assert "decided again" in caplog.text
 
 
@@ -630,7 +630,7 @@ def test_a_free_question_is_asked_until_no_other_write_comes_first(
 ) -> None:
     """Two imports side by side left questions that waited for a model, though there was none."""
     embedder.place(CAT)
-    rivals = [embedder.place(f"Mia has {n} tabby cats.", 0.92, CAT) for n in range(2, 6)]
+    rivals = [embedder.place(f"Mia has {n} black cats.", 0.92, CAT) for n in range(2, 6)]
 
     def rival_comes(_question: Question) -> Verdict:
         if rivals:
@@ -639,7 +639,7 @@ def test_a_free_question_is_asked_until_no_other_write_comes_first(
 
     model = ScriptedModel(*[rival_comes] * 5)
     model.name = name
-    store.add(make_memory(embedder.place(TABBY, 0.92, CAT)))
+    store.add(make_memory(embedder.place(BLACK, 0.92, CAT)))
     write(MemoryDeduplicator(store, model), make_memory(CAT))
     assert store.counts().pending == pending
 
@@ -654,18 +654,18 @@ def test_the_log_lines_are_the_seeds(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     embedder.place(CAT)
-    embedder.place(TABBY, 0.93, CAT)
+    embedder.place(BLACK, 0.93, CAT)
     deduplicator = MemoryDeduplicator(store, ScriptedModel(MERGED))
     write(deduplicator, make_memory(CAT))
-    write(deduplicator, make_memory(TABBY))
-    write(deduplicator, make_memory(TABBY))
+    write(deduplicator, make_memory(BLACK))
+    write(deduplicator, make_memory(BLACK))
     lines = [(r.levelname, r.getMessage()) for r in caplog.records if "DEDUP" in r.message]
     assert lines == [
         ("DEBUG", 'DEDUP_CHECK: "Mia has a cat." no match -> add as new (nothing similar)'),
-        ("DEBUG", 'DEDUP_CHECK: "Mia has a tabby cat." closest match sim=0.93 -> LLM merge '
+        ("DEBUG", 'DEDUP_CHECK: "Mia has a black cat." closest match sim=0.93 -> LLM merge '
                   "(similarity between 0.90 and 0.95)"),
-        ("INFO", 'DEDUP_MERGE: 2 memories -> "Mia has a tabby cat."'),
-        ("DEBUG", 'DEDUP_CHECK: "Mia has a tabby cat." closest match sim=1.00 -> replace '
+        ("INFO", 'DEDUP_MERGE: 2 memories -> "Mia has a black cat."'),
+        ("DEBUG", 'DEDUP_CHECK: "Mia has a black cat." closest match sim=1.00 -> replace '
                   "(same text)"),
     ]  # fmt: skip
 
@@ -677,13 +677,13 @@ def test_a_batch_cleans_up_and_a_second_one_changes_nothing(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place(CAT)
-    embedder.place(TABBY, 0.96, CAT)
+    embedder.place(BLACK, 0.96, CAT)
     embedder.place(DOG, 0.96, CAT)
     store.add_batch(
         [
             make_memory(CAT),
             make_memory(CAT),
-            make_memory(TABBY),
+            make_memory(BLACK),
             make_memory(DOG),
             make_memory("Jonas sails."),
         ]
@@ -691,7 +691,7 @@ def test_a_batch_cleans_up_and_a_second_one_changes_nothing(
     model = ScriptedModel(APART, APART)
     deduplicator = MemoryDeduplicator(store, model)
     report = batch(deduplicator)
-    assert live(store) == {TABBY, DOG, "Jonas sails."}
+    assert live(store) == {BLACK, DOG, "Jonas sails."}
     assert (report.memories, report.memories_after, report.retired) == (5, 3, 2)
     assert report.usage.calls == len(model.asked)
     with store.ledger.reading() as reader:
@@ -720,9 +720,9 @@ def test_a_dry_run_says_what_would_be_and_changes_no_byte(
     model: ScriptedModel,
 ) -> None:
     embedder.place(CAT)
-    embedder.place(TABBY, 0.96, CAT)
+    embedder.place(BLACK, 0.96, CAT)
     embedder.place(DOG, 0.92, CAT)
-    store.add_batch([make_memory(CAT), make_memory(TABBY), make_memory(DOG)])
+    store.add_batch([make_memory(CAT), make_memory(BLACK), make_memory(DOG)])
     store.close()
     before = Path(ledger.name).read_bytes()
     with MemoryStore(Ledger.open(f"sqlite:///{ledger.name}"), embedder) as readable:
@@ -759,7 +759,7 @@ def test_a_chain_whose_ends_are_unlike_is_not_merged_on_hearsay(
 def test_a_synthesised_memory_is_measured_by_what_it_was_made_from(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
-    a, b, joined, c = "Pip is a cat.", "Pip is a tabby.", "Pip is a tabby cat.", "Pip is a pet cat."
+    a, b, joined, c = "Pip is a cat.", "Pip is a black.", "Pip is a black cat.", "Pip is a pet cat."
     embedder.place_at(a, [1.0, 0.0])
     embedder.place_at(b, [0.92, 0.39])
     embedder.place_at(joined, [0.80, 0.60])
@@ -779,13 +779,13 @@ def test_an_interrupted_batch_keeps_what_was_decided(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place(CAT)
-    embedder.place(TABBY, 0.92, CAT)
+    embedder.place(BLACK, 0.92, CAT)
     store.add_batch(
         [
             make_memory("Jonas sails."),
             make_memory("Jonas sails!"),
             make_memory(CAT),
-            make_memory(TABBY),
+            make_memory(BLACK),
         ]
     )
 
@@ -794,7 +794,7 @@ def test_an_interrupted_batch_keeps_what_was_decided(
 
     with pytest.raises(KeyboardInterrupt):
         batch(MemoryDeduplicator(store, ScriptedModel(ctrl_c), concurrency=1))
-    assert live(store) == {"Jonas sails!", CAT, TABBY}
+    assert live(store) == {"Jonas sails!", CAT, BLACK}
 
 
 # --- any order, any store -----------------------------------------------------------------------
@@ -872,9 +872,9 @@ def test_a_model_may_join_what_only_the_offline_judge_kept_apart(
     store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     """Its word stands below the model's: the merge is applied, and paid for once."""
-    cat, tabby = store.add(make_memory(CAT)), store.add(make_memory(TABBY))
+    cat, black = store.add(make_memory(CAT)), store.add(make_memory(BLACK))
     with store.ledger.writing() as writer:
-        writer.distinct.mark(store.scope_of(cat), cat.dated_key, tabby.dated_key, "test", "offline")
+        writer.distinct.mark(store.scope_of(cat), cat.dated_key, black.dated_key, "test", "offline")
     model = ScriptedModel(MERGED)
     report = batch(MemoryDeduplicator(store, model))
     assert (report.decisions, len(model.asked), report.left) == ({"merge": 1}, 1, 0)

@@ -74,7 +74,7 @@ def test_the_best_are_recalled_however_low_they_score(tmp_path: Path, gemini: Ge
     """The real embedder: a question has little in common with its answer."""
     config = settings(tmp_path, gemini)
     with open_store(config) as store:
-        for text in ("Mia lives in Porto.", "Mia bought a red lamp.", "Mia's tabby cat is Pepper."):
+        for text in ("Mia lives in Porto.", "Mia bought a red lamp.", "Mia's black cat is Pepper."):
             store.add(store.new_memory(text, user="Mia"))
 
     async def talk() -> None:

@@ -81,7 +81,7 @@ def test_a_request_beside_other_sentences_is_kept_and_the_rest_is_read(
 def test_a_recalled_memory_is_not_extracted_again(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, make_memory: MakeMemory
 ) -> None:
-    old = store.add(make_memory("Mia adopted a tabby cat in 2023.", user="Mia"))
+    old = store.add(make_memory("Mia adopted a black cat in 2023.", user="Mia"))
     model.extractions = [
         [
             Candidate(content="Mia adopted a cat in 2023.", turns=(0,)),
@@ -401,7 +401,7 @@ def test_only_memories_of_the_speakers_of_the_turns_are_shown(
 def test_a_candidate_of_full_intensity_is_not_taken_for_a_request(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, make_memory: MakeMemory
 ) -> None:
-    old = store.add(make_memory("Mia adopted a tabby cat in 2023.", user="Mia"))
+    old = store.add(make_memory("Mia adopted a black cat in 2023.", user="Mia"))
     model.extractions = [
         [Candidate(content="Mia adopted a cat in 2023.", intensity=1.0, turns=(0,))]
     ]

@@ -72,7 +72,7 @@ def ask(
 def question(make_memory: MakeMemory) -> Question:
     members = (
         make_memory("Mia has a cat.", user="Mia"),
-        make_memory("Mia has a tabby cat.", user="Mia"),
+        make_memory("Mia has a black cat.", user="Mia"),
     )
     return Question(members, "between 0.90 and 0.95", 0.93)
 
@@ -87,10 +87,10 @@ def judged(groups: list[dict[str, Any]], reason: str = "same cat") -> str:
 def test_the_judge_is_asked_with_the_seeds_rules_and_the_memories_as_data(
     server: GeminiServer, question: Question
 ) -> None:
-    server.script = [judged([{"members": [1, 2], "text": "Mia has a tabby cat."}])]
+    server.script = [judged([{"members": [1, 2], "text": "Mia has a black cat."}])]
     verdict = ask(server, lambda model: model.judge(question))
     assert [(part.members, part.text) for part in verdict.parts] == [
-        ((0, 1), "Mia has a tabby cat.")
+        ((0, 1), "Mia has a black cat.")
     ]
     [asked] = server.asked
     for rule in (
@@ -104,7 +104,7 @@ def test_the_judge_is_asked_with_the_seeds_rules_and_the_memories_as_data(
     assert "two similar memories" not in asked.system  # there may be many, and most are not
     assert asked.data == {
         "user": "Mia",
-        "memories": {"Thu 2026-01-01": [[1, "Mia has a cat."], [2, "Mia has a tabby cat."]]},
+        "memories": {"Thu 2026-01-01": [[1, "Mia has a cat."], [2, "Mia has a black cat."]]},
     }
     schema = asked.body["generationConfig"]["responseJsonSchema"]
     assert schema["additionalProperties"] is False
@@ -203,12 +203,12 @@ def test_a_deduplicator_from_a_key_asks_gemini(
     """The seed's constructor, with the seed's defaults."""
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
     embedder.place("Mia has a cat.")
-    embedder.place("Mia has a tabby cat.", 0.92, "Mia has a cat.")
-    server.script = [judged([{"members": [1, 2], "text": "Mia has a tabby cat."}])]
+    embedder.place("Mia has a black cat.", 0.92, "Mia has a cat.")
+    server.script = [judged([{"members": [1, 2], "text": "Mia has a black cat."}])]
     deduplicator = MemoryDeduplicator(store, KEY)
-    for text in ("Mia has a cat.", "Mia has a tabby cat."):
+    for text in ("Mia has a cat.", "Mia has a black cat."):
         asyncio.run(deduplicator.check_and_merge(make_memory(text)))
-    assert [memory.content for memory in store.memories()] == ["Mia has a tabby cat."]
+    assert [memory.content for memory in store.memories()] == ["Mia has a black cat."]
     assert [asked.headers["x-goog-api-key"] for asked in server.asked] == [KEY]
 
 
@@ -218,9 +218,9 @@ def test_a_deduplicator_from_a_key_asks_gemini(
 def test_plain_text_is_one_merged_group_and_a_fence_is_passed_over(
     server: GeminiServer, question: Question
 ) -> None:
-    server.script = ["Mia has a tabby cat.", f"```json\n{judged([])}\n```"]
+    server.script = ["Mia has a black cat.", f"```json\n{judged([])}\n```"]
     plain = ask(server, lambda model: model.judge(question))
-    assert [(part.members, part.text) for part in plain.parts] == [((0, 1), "Mia has a tabby cat.")]
+    assert [(part.members, part.text) for part in plain.parts] == [((0, 1), "Mia has a black cat.")]
     fenced = ask(server, lambda model: model.judge(question))
     assert (fenced.parts, fenced.reason) == ((), "same cat")
 
@@ -229,7 +229,7 @@ def test_plain_text_about_more_than_two_memories_is_no_answer(
     server: GeminiServer, question: Question, make_memory: MakeMemory
 ) -> None:
     more = replace(question, members=(*question.members, make_memory("Mia has a dog.")))
-    server.script = ["Mia has a tabby cat."]
+    server.script = ["Mia has a black cat."]
     with pytest.raises(ModelError, match="malformed"):
         ask(server, lambda model: model.judge(more))
 

@@ -63,13 +63,13 @@ def ask(
 def question(make_memory: MakeMemory) -> Question:
     members = (
         make_memory("Mia has a cat.", user="Mia"),
-        make_memory("Mia has a tabby cat.", user="Mia"),
+        make_memory("Mia has a black cat.", user="Mia"),
     )
     return Question(members, "between 0.90 and 0.95", 0.93)
 
 
 NONE = json.dumps({"groups": [], "reason": "two cats"})
-MERGED = json.dumps({"groups": [{"members": [1, 2], "text": "Mia has a tabby cat."}], "reason": ""})
+MERGED = json.dumps({"groups": [{"members": [1, 2], "text": "Mia has a black cat."}], "reason": ""})
 
 
 def judge(server: OpenAIServer, question: Question, **changes: Any) -> Verdict:
@@ -88,7 +88,7 @@ def test_the_judge_is_asked_with_a_strict_schema_in_the_form_and_in_words(
 ) -> None:
     server.script = [MERGED]
     verdict = judge(server, question)
-    assert texts(verdict) == ["Mia has a tabby cat."]
+    assert texts(verdict) == ["Mia has a black cat."]
     assert (verdict.usage.calls, verdict.usage.input_tokens, verdict.usage.output_tokens) == (
         1, 11, 7,
     )  # fmt: skip
@@ -102,7 +102,7 @@ def test_the_judge_is_asked_with_a_strict_schema_in_the_form_and_in_words(
     assert "default" not in json.dumps(form["schema"])
     assert json.dumps(form["schema"]) in asked.system
     assert "- Combine all distinct information from both\n" in asked.system
-    assert memories_shown(asked.data)[1] == (2, "Mia has a tabby cat.")
+    assert memories_shown(asked.data)[1] == (2, "Mia has a black cat.")
 
 
 def test_the_key_goes_into_a_header_and_nowhere_else(
@@ -193,14 +193,14 @@ def test_a_form_that_the_server_refuses_is_left_for_good(
     async def twice(model: OpenAIModel) -> list[Verdict]:
         return [await model.judge(question) for _ in range(2)]
 
-    assert [texts(verdict) for verdict in ask(server, twice)] == [["Mia has a tabby cat."]] * 2
+    assert [texts(verdict) for verdict in ask(server, twice)] == [["Mia has a black cat."]] * 2
     assert [asked.format for asked in server.asked] == forms
     assert all("JSON schema" in asked.system for asked in server.asked)
 
 
 def test_an_answer_among_the_reasoning_is_read(server: OpenAIServer, question: Question) -> None:
     server.default = said(None, reasoning_content=MERGED)
-    assert texts(judge(server, question)) == ["Mia has a tabby cat."]
+    assert texts(judge(server, question)) == ["Mia has a black cat."]
 
 
 def test_calls_side_by_side_step_down_together(server: OpenAIServer, question: Question) -> None:
@@ -260,7 +260,7 @@ def test_a_form_that_is_configured_is_kept(
     server.script = [failed(400, "This response_format type is unavailable now"), MERGED]
     with pytest.raises(ModelError, match="400: This response_format type"):
         judge(server, question, structured=structured)
-    assert texts(judge(server, question, structured=structured)) == ["Mia has a tabby cat."]
+    assert texts(judge(server, question, structured=structured)) == ["Mia has a black cat."]
     assert [asked.format for asked in server.asked] == [form, form]
 
 
@@ -280,7 +280,7 @@ def test_a_temperature_that_the_model_does_not_take_is_left_out_from_then_on(
 ) -> None:
     told = "Unsupported value: 'temperature' does not support 0 with this model."
     server.default = lambda asked: failed(400, told) if "temperature" in asked.body else MERGED
-    assert texts(judge(server, question)) == ["Mia has a tabby cat."]
+    assert texts(judge(server, question)) == ["Mia has a black cat."]
     assert ["temperature" in asked.body for asked in server.asked] == [True, False]
     assert server.asked[1].format == "json_schema"
 
@@ -300,7 +300,7 @@ def test_text_around_the_json_is_ignored(
     server: OpenAIServer, question: Question, answer: str
 ) -> None:
     server.script = [answer]
-    assert texts(judge(server, question)) == ["Mia has a tabby cat."]
+    assert texts(judge(server, question)) == ["Mia has a black cat."]
     assert len(server.asked) == 1
 
 
@@ -315,14 +315,14 @@ def test_thoughts_are_not_said_aloud(server: OpenAIServer) -> None:
 
 def test_reasoning_beside_the_answer_is_not_read(server: OpenAIServer, question: Question) -> None:
     server.script = [said(MERGED, reasoning_content="Two cats? No, one.")]
-    assert texts(judge(server, question)) == ["Mia has a tabby cat."]
+    assert texts(judge(server, question)) == ["Mia has a black cat."]
 
 
 @pytest.mark.parametrize(
     "first",
     [
         '{"answer": "they are the same"}',
-        '{"groups": [{"members": ["1", "2"], "text": "Mia has a tabby cat."}]}',
+        '{"groups": [{"members": ["1", "2"], "text": "Mia has a black cat."}]}',
         '{"groups": [], "reason": "", "confidence": 1}',
         '{"groups": [{"members": [1, 2], "te',
         "<think>Hm, let me see",
@@ -334,7 +334,7 @@ def test_an_answer_that_ignores_the_schema_may_be_mended_once(
 ) -> None:
     server.script = [first, MERGED]
     verdict = judge(server, question)
-    assert (texts(verdict), verdict.usage.calls) == (["Mia has a tabby cat."], 2)
+    assert (texts(verdict), verdict.usage.calls) == (["Mia has a black cat."], 2)
     before, after = server.asked
     problem = after.data.pop("your_last_answer_was_discarded_because")
     assert "the answer is" in problem

@@ -27,7 +27,7 @@ from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
 ROOT = Path(__file__).parent.parent
-OLDER, NEWER = "Mia has a secret cat.", "Mia has a secret tabby cat."
+OLDER, NEWER = "Mia has a secret cat.", "Mia has a secret black cat."
 
 
 class Watch:

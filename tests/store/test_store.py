@@ -260,12 +260,12 @@ def test_apply_does_nothing_where_a_member_changed(
 ) -> None:
     old, new = (
         store.add(make_memory("Mia has a cat.")),
-        store.add(make_memory("Mia has a tabby cat.")),
+        store.add(make_memory("Mia has a black cat.")),
     )
     since = revision(store)
     store.update(old.id, "Mia has a dog.")
     assert store.apply(under(replacement(old, new), since)) == Conflict(f"{old.id} changed")
-    assert contents(store) == ["Mia has a dog.", "Mia has a tabby cat."]
+    assert contents(store) == ["Mia has a dog.", "Mia has a black cat."]
 
 
 def test_apply_does_nothing_where_something_as_near_came_meanwhile(
@@ -292,7 +292,7 @@ def test_links_of_the_retired_lead_to_whoever_stands_for_them(
     link = MemoryLink(target_id=friend.id, link_type="leads_to", confidence=0.8)
     old, new = (
         store.add(make_memory("Mia has a cat.", linked_ids=(link,))),
-        make_memory("Mia has a tabby."),
+        make_memory("Mia has a black."),
     )
     heir = new.model_copy(update={"linked_ids": old.linked_ids})
     decision = Decision(Action.REPLACE, "test", (old, new), (Survivor(heir, (old.id,)),))
@@ -320,13 +320,13 @@ def test_undo_restores_text_values_links_and_vectors(
     friend = store.add(make_memory("Mia feeds the cat."))
     link = MemoryLink(target_id=friend.id, link_type="leads_to", confidence=0.8)
     old = store.add(make_memory("Mia has a cat.", linked_ids=(link,), intensity=0.9, tags=("pet",)))
-    new = store.add(make_memory("Mia has a tabby cat.", metadata={"n": 1}))
+    new = store.add(make_memory("Mia has a black cat.", metadata={"n": 1}))
     before = everything(store)
     heir = new.model_copy(update={"intensity": 0.9})
     survivor = Survivor(heir, (old.id,))
     if synthesised:
         joined = heir.model_copy(
-            update={"id": store.new_id(), "content": "Mia has a tabby, a cat."}
+            update={"id": store.new_id(), "content": "Mia has a black, a cat."}
         )
         survivor = Survivor(joined, (old.id, new.id))
     decision = Decision(Action.MERGE, "test", (old, new), (survivor,))
@@ -347,7 +347,7 @@ def test_undo_of_a_replacement_at_write_time_brings_both_back_as_told(
     store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     old = store.add(make_memory("Mia has a cat.", intensity=0.9))
-    [new] = store.embeddings.embed([make_memory("Mia has a tabby cat.", intensity=0.1)])
+    [new] = store.embeddings.embed([make_memory("Mia has a black cat.", intensity=0.1)])
     heir = new.memory.model_copy(update={"intensity": 0.9})
     decision = Decision(Action.REPLACE, "test", (old, new.memory), (Survivor(heir, (old.id,)),))
     assert isinstance(store.apply(under(decision, revision(store), arrival=new)), Outcome)
@@ -370,8 +370,8 @@ def test_a_link_that_came_after_a_decision_outlives_its_undo(
     store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     """With whom it led to; where that one goes, with the newest member."""
-    old, new = store.add(make_memory("Mia has a cat.")), store.add(make_memory("Mia has a tabby."))
-    joined = new.model_copy(update={"id": store.new_id(), "content": "Mia has a tabby, a cat."})
+    old, new = store.add(make_memory("Mia has a cat.")), store.add(make_memory("Mia has a black."))
+    joined = new.model_copy(update={"id": store.new_id(), "content": "Mia has a black, a cat."})
     merge = Decision(Action.MERGE, "test", (old, new), (Survivor(joined, (old.id, new.id)),))
     assert isinstance(store.apply(under(merge, revision(store))), Outcome)
     link = MemoryLink(target_id=joined.id, link_type="caused_by", note="later", confidence=0.9)
@@ -394,7 +394,7 @@ def test_a_link_that_was_labelled_after_a_decision_keeps_the_label_after_its_und
     )
     own = sews.model_copy(update={"note": "own"})
     old = store.add(make_memory("Mia has a cat.", linked_ids=(sneezes, sews, sings)))
-    new = store.add(make_memory("Mia has a tabby.", linked_ids=(own,)))
+    new = store.add(make_memory("Mia has a black.", linked_ids=(own,)))
     made = new.model_copy(update={"id": store.new_id()} if synthesised else {})
     retired = (old, new) if synthesised else (old,)
     survivor = Survivor(made, tuple(one.id for one in retired))

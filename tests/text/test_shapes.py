@@ -86,10 +86,10 @@ def test_a_character_that_stands_for_several_words_is_the_same_text_as_these() -
 def test_a_document_covers_only_the_same_text() -> None:
     document = "Mia has a cat. " * (LONGEST // 15 + 1)
     assert compare(document, f"{document}!").a_covers_b
-    found = compare(f"{document}Tabby.", document)
+    found = compare(f"{document}Purring.", document)
     assert not found.a_covers_b
     assert not found.b_covers_a
-    assert "tabby" in found.only_a
+    assert "purring" in found.only_a
     assert "characters" in found.only_b[-1]
     short = "Mia has a cat."
     assert not compare(document, short).a_covers_b

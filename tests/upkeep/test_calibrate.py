@@ -25,7 +25,7 @@ from memory.upkeep.calibration import (
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
-TEXTS = ["Mia has a cat.", "Mia has a tabby cat.", "Mia has 2 dogs.", "Mia has 3 dogs."]
+TEXTS = ["Mia has a cat.", "Mia has a black cat.", "Mia has 2 dogs.", "Mia has 3 dogs."]
 SAME = Verdict(parts=(MergeGroup(members=(0, 1), text=TEXTS[1]),))
 
 
@@ -119,7 +119,7 @@ def test_a_person_says_which_skips_mistypes_and_goes_on_another_day(
     assert answers.read() == {pairs[0].key: Answer.MERGE, pairs[1].key: Answer.APART}
     shown = "\n".join(said)
     assert TEXTS[0] in shown
-    assert 'differs  "2" / "3"' in shown or 'differs  one adds "tabby"' in shown
+    assert 'differs  "2" / "3"' in shown or 'differs  one adds "black"' in shown
 
 
 def test_each_judge_has_answers_of_its_own_and_the_last_one_counts(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_command_prints_bands_and_gives_no_advice_on_one_answer(
     monkeypatch.setenv("MEMORY_DATA_DIR", str(tmp_path / "data"))
     memories = tmp_path / "memories.jsonl"
     times = ("2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00")
-    texts = ("Mia keeps a tabby cat in Porto.", "Mia really keeps a tabby cat in Porto.")
+    texts = ("Mia keeps a black cat in Porto.", "Mia really keeps a black cat in Porto.")
     rows = [
         json.dumps({"content": text, "timestamp": at})
         for text, at in zip(texts, times, strict=True)
@@ -168,5 +168,5 @@ def test_the_command_prints_bands_and_gives_no_advice_on_one_answer(
         assert "threshold:" not in done.stdout
     kept = (tmp_path / "data" / "calibration.jsonl").read_text(encoding="utf-8")
     assert len(kept.splitlines()) == 1
-    assert "tabby" not in kept
+    assert "black" not in kept
     assert len(runner.invoke(app, ["export"]).stdout.splitlines()) == 2
