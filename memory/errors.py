@@ -296,7 +296,7 @@ class StillStatedBy(MemoryPipelineError):
 
 
 class CannotUndo(MemoryPipelineError):
-    """A decision, or a run (all decisions of one batch or import), cannot be undone.
+    """A decision, or those of a run (one batch or import) or of a memory, cannot be undone.
 
     >>> memories.undo(999)
     Traceback (most recent call last):
@@ -307,7 +307,7 @@ class CannotUndo(MemoryPipelineError):
     def __init__(
         self, target: int | str, problem: str, remedy: str = "see `memory-dedup history`"
     ) -> None:
-        what = f"decision {target}" if isinstance(target, int) else f"run {target[:100]!r}"
+        what = f"decision {target}" if isinstance(target, int) else repr(target[:100])
         super().__init__(f"{what} cannot be undone: {problem}", remedy)
 
 

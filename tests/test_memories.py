@@ -36,7 +36,9 @@ def test_an_outcome_says_what_happened_and_why(memories: Memories) -> None:
     assert [one.id for one in memories.list(user="Mia")] == [replaced.memory.id]
     [record] = memories.history(replaced.memory.id)[-1:]
     assert record.number == replaced.number
-    memories.undo(replaced.number)
+    [undone] = memories.undo(replaced.memory.id)
+    members = [added.memory.id, replaced.memory.id]
+    assert repr(undone) == f"DecisionRecord(2, 'replace', 'same text', members={members}, undone)"
     both = {"Mia has a cat.", "mia has a cat"}
     assert {one.content for one in memories.list(user="Mia")} == both
 
@@ -171,14 +173,14 @@ def test_what_a_description_names_is_shown_and_then_forgotten(memories: Memories
     assert [one.content for one in memories.list(user="Mia")] == ["Mia likes Orbis."]
 
 
-def test_one_half_of_a_memory_is_updated_with_the_whole_text(memories: Memories) -> None:
+def test_one_half_of_a_memory_is_updated_alone_or_with_the_whole_text(memories: Memories) -> None:
     both = memories.remember("Mia has a cat, and works at Orbis.", user="Mia").memory
-    memories.update(both.id, "Mia has a cat, and works at Nimbus.")
+    memories.update(both.id, "Nimbus", part="Orbis")
     assert [one.content for one in memories.recall("Mia", user="Mia")] == [
         "Mia has a cat, and works at Nimbus."
     ]
     memories.update(both.id, "Mia works at Nimbus.")  # the cat is left out, and comes back
-    memories.undo(memories.history(both.id)[-1].number)
+    memories.undo(both.id)
     assert [one.content for one in memories.list(user="Mia")] == [
         "Mia has a cat, and works at Nimbus."
     ]

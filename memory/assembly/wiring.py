@@ -300,9 +300,10 @@ def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | 
 class Memories:
     """Memories in a file, for scripts, notebooks and threads: `ChatMemory` without `await`.
 
-    `file`: the SQLite file that holds them; it is created if it does not exist. None means the
-    configured store. The other arguments are those of `open_chat_memory`. Without a key or a server
-    in the settings or the environment, everything runs on this machine.
+    `file`: the path of the SQLite file that holds them. A missing file is created, and its folder,
+    but no folder above that. None means the configured store. The other arguments are those of
+    `open_chat_memory`. Without a key or a server in the settings or the environment, everything
+    runs on this machine.
 
     The object is a context manager, and may be shared between threads.
 
@@ -328,6 +329,11 @@ class Memories:
     ) -> None:
         if file is not None:
             path = Path(file).expanduser().absolute()
+            if path.is_dir():
+                raise InputError("Memories", f"{path} is a folder", "name a file in it")
+            if not path.parent.parent.is_dir():  # one new folder is made, but this may be a typo
+                problem = f"the folder {path.parent.parent} does not exist"
+                raise InputError("Memories", problem, "make it first, or correct the path")
             settings = {"ledger_url": f"sqlite:///{path}", "data_dir": f"{path}.files", **settings}
         self._memory = open_chat_memory(config, model=model, embedder=embedder, **settings)
         self._loop = LoopThread("memories")
@@ -408,15 +414,15 @@ class Memories:
             )
         )
 
-    def update(self, memory_id: str, text: str) -> Memory:
-        """Change the text of a memory, as `ChatMemory.update` does.
+    def update(self, memory_id: str, text: str, *, part: str | None = None) -> Memory:
+        """Change the text of a memory, or a part of it, as `ChatMemory.update` does.
 
         >>> outcome = memories.remember("Cat lives in Porto.", user="Cat")
-        >>> changed = memories.update(outcome.memory.id, "Cat lives in Faro.")
+        >>> changed = memories.update(outcome.memory.id, "Faro", part="Porto")
         >>> changed.content
         'Cat lives in Faro.'
         """
-        return self._wait(self._memory.update(memory_id, text))
+        return self._wait(self._memory.update(memory_id, text, part=part))
 
     def forget(self, memory_id: str, *, lineage: bool = False) -> Forgotten:
         """Erase a memory permanently, as `ChatMemory.forget` does.
@@ -457,11 +463,11 @@ class Memories:
         return self._wait(self._memory.history(memory_id))
 
     def undo(self, target: int | str) -> Sequence[DecisionRecord]:
-        """Undo a decision or a run, as `ChatMemory.undo` does.
+        """Undo a decision, a run, or the latest of a memory, as `ChatMemory.undo` does.
 
         >>> first = memories.remember("Hal has a cat.", user="Hal")
         >>> second = memories.remember("hal has a cat", user="Hal")  # replaces the first
-        >>> undone = memories.undo(second.number)
+        >>> undone = memories.undo(second.memory.id)
         >>> len(memories.list(user="Hal"))
         2
         """

@@ -458,14 +458,7 @@ def undo(
 
 
 def _undo_target(reader: assembly.Reader, given: str) -> int | str:
-    """Return the decision's number or the run's name that `given` stands for.
-
-    A memory's id stands for its latest decision that can be undone.
-    """
-    if given.isdecimal():
-        return int(given)
-    about = reader.decisions.about(known_id(reader, given))
-    return max((one.number for one in about if one.reversible and not one.undone), default=given)
+    return int(given) if given.isdecimal() else known_id(reader, given)
 
 
 def runs(context: typer.Context, as_json: AsJson = False) -> None:
@@ -489,7 +482,7 @@ def runs(context: typer.Context, as_json: AsJson = False) -> None:
 def forget(
     context: typer.Context,
     memory_id: Annotated[
-        str | None, typer.Argument(help="Its id, as `search` and `export` show it.")
+        str | None, typer.Argument(help="Its id, as `recall` and `export` show it.")
     ] = None,
     user: Annotated[
         str | None, typer.Option(help="Erase all about this user, and their waiting turns.")

@@ -314,22 +314,23 @@ class ChatMemory:
         await self.hear(turn)
         return found
 
-    async def update(self, memory_id: str, text: str) -> Memory:
+    async def update(self, memory_id: str, text: str, *, part: str | None = None) -> Memory:
         """Change the text of a memory, which keeps its id; return the memory.
 
-        Give the whole text, also of a memory that states two things of which one changed: what the
-        new text leaves out is no longer recalled. The former text is kept as a retired memory.
-        `undo` brings it back.
+        `part`: the words of the memory that `text` replaces, as they stand there; they must stand
+        there once. None: the whole text, and what the new one leaves out is no longer recalled. The
+        former text is kept as a retired memory. `undo` brings it back.
 
         >>> outcome = await chat.remember("Cat lives in Porto.", user="Cat")
-        >>> changed = await chat.update(outcome.memory.id, "Cat lives in Faro.")
+        >>> changed = await chat.update(outcome.memory.id, "Faro", part="Porto")
         >>> changed.content
         'Cat lives in Faro.'
 
-        Raises: MemoryNotFound; InputError if the text is empty or too long; LedgerError.
+        Raises: MemoryNotFound; InputError if the text is empty or too long, or `part` does not
+        stand in it exactly once; LedgerError.
         """
         self._check_open()
-        await in_thread(self._store.update, memory_id, undated(text))
+        await in_thread(self._store.update, memory_id, undated(text), part=part and undated(part))
         changed = await in_thread(self._store.get, memory_id)
         if changed is None:  # another process retired it meanwhile
             raise MemoryNotFound(memory_id)
@@ -347,6 +348,8 @@ class ChatMemory:
 
     async def undo(self, target: int | str) -> Sequence[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
+
+        The id of a memory stands for the latest decision about it that can be undone.
 
         Return the undone decisions, newest first. Memories that are parted here are never joined
         again by rules or a model.

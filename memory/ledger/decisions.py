@@ -33,7 +33,7 @@ def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
     return json.dumps({**json.loads(image), VERDICTS: verdicts})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DecisionRecord:
     """A decision as stored. Its `number` increases with each new decision.
 
@@ -72,6 +72,14 @@ class DecisionRecord:
     cosine: float | None = None
     verified: str | None = None
     refused: tuple[Refusal, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return what a reader looks for, without `before`."""
+        state = ", undone" if self.undone else ", pending" if self.pending else ""
+        return (
+            f"DecisionRecord({self.number}, {self.action.value!r}, {self.reason!r}, "
+            f"members={list(self.members)}{state})"
+        )
 
     @property
     def scrubbed(self) -> bool:

@@ -299,8 +299,8 @@ def open_database(url: str, *, create: bool, untouched: bool = False) -> Databas
         ) from exc
     if parsed.get_backend_name() == "postgresql":
         return PostgresDatabase(parsed, create=create)
-    if parsed.get_backend_name() == "sqlite" and parsed.database:
-        file = Path(url.partition(":///")[2])
+    file = Path(url.partition(":///")[2])
+    if parsed.get_backend_name() == "sqlite" and file.name not in ("", ":memory:"):
         return SqliteDatabase(file, create=create, untouched=untouched)
     shown = parsed.render_as_string(hide_password=True)
     raise LedgerError(

@@ -17,7 +17,7 @@ from functools import wraps
 from inspect import Signature
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 from pydantic import BaseModel, model_validator
 
@@ -36,6 +36,19 @@ MAX_QUOTED = 100
 
 _TOO_HIGH = 2**63
 _surrogate = re.compile("[\ud800-\udfff]").search
+_is_no_path = re.compile(r"\0|://|^:memory:$").search
+_INSTEAD = {
+    **dict.fromkeys(("add", "save", "insert"), "remember"),
+    **dict.fromkeys(("search", "query", "find"), "recall"),
+    **dict.fromkeys(("get_all", "all", "memories"), "list"),
+    **dict.fromkeys(("delete", "remove"), "forget"),
+    **dict.fromkeys(("delete_all", "reset"), "forget_user"),
+    **dict.fromkeys(("edit", "correct"), "update"),
+    "get": "store.get(memory_id)",
+    "show": "history",
+    "audit": "clean(dry_run=True)",
+}
+"""What other libraries, and our commands, call the methods of a class, and the names of these."""
 _JSON = (str, int, float, list, tuple, dict, type(None))
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -53,7 +66,8 @@ def checked(target: T) -> T:
     """Decorate a function, or all public methods of a class, so that arguments are checked first.
 
     A wrong, unknown or missing argument raises an InputError. `RULES` says what an argument of a
-    name must be. None is right, too, if it is the default or the annotation allows it.
+    name must be. None is right, too, if it is the default or the annotation allows it. A class then
+    also says what to write for a name that it does not have, or for `with` instead of `async with`.
 
     >>> memories.recall("Which pet?", user="Mia", k="5")
     Traceback (most recent call last):
@@ -65,7 +79,29 @@ def checked(target: T) -> T:
     for name, method in [*vars(target).items()]:
         if inspect.isfunction(method) and (name == "__init__" or not name.startswith("_")):
             setattr(target, name, _checking(method))
+    is_async = hasattr(target, "__aenter__")
+    for name in ("__enter__", "__exit__") if is_async else ("__aenter__", "__aexit__"):
+        setattr(target, name, _opened_wrongly(target.__name__, is_async=is_async))
+    setattr(target, "__getattr__", _named_otherwise)  # noqa: B010 - unseen by type checkers
     return target
+
+
+def _opened_wrongly(source: str, *, is_async: bool) -> Callable[..., Any]:
+    def refuse(*_: object) -> NoReturn:
+        if is_async:
+            raise InputError(source, "is asynchronous", "write `async with`, or use Memories")
+        remedy = "write `with`, or use open_chat_memory"
+        raise InputError(source, "is not asynchronous", remedy)
+
+    return refuse
+
+
+def _named_otherwise(face: object, name: str) -> NoReturn:
+    known = [one for one in dir(type(face)) if not one.startswith("_")]
+    instead = _INSTEAD.get(name, "")
+    if re.split(r"\W", instead)[0] not in known:
+        instead = f"one of {', '.join(known)}"
+    raise AttributeError(f"{type(face).__name__} has no {name!r}; use {instead}")
 
 
 def _checking(function: Any) -> Any:
@@ -178,7 +214,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_file(value: Any) -> bool:
-    return isinstance(value, PathLike) or (_is_name(value) and "\0" not in value)
+    return isinstance(value, PathLike) or (_is_name(value) and not _is_no_path(value))
 
 
 def _has_names(value: Any) -> bool:
@@ -237,7 +273,7 @@ _CONFIG = _Rule(
 _TURN = 'Turn(speaker="Mia", text="I have a cat.", at=datetime.now(UTC))'
 
 RULES: Mapping[str, _Rule] = {
-    **dict.fromkeys(("text", "description", "content"), _CONTENT),
+    **dict.fromkeys(("text", "description", "content", "part"), _CONTENT),
     **dict.fromkeys(("recall.text", "exchange.text", "Turn.text"), _TEXT),
     **dict.fromkeys(("user", "speaker"), _USER),
     **dict.fromkeys(("conversation", "external_id", "category", "emotion"), _NAME),
@@ -272,7 +308,7 @@ RULES: Mapping[str, _Rule] = {
     "memory_id": _ID,
     "target": _Rule(
         lambda value: _is_name(value) or (isinstance(value, int) and _is_count(value)),
-        "the number of a decision, or the name of a run",
+        "the number of a decision, the id of a memory, or the name of a run",
         "outcome.number",
     ),
     "texts": _Rule(
@@ -285,7 +321,7 @@ RULES: Mapping[str, _Rule] = {
     "turn": _Rule(_is_a("Turn"), "a Turn (for a text, call `exchange`)", _TURN),
     "turns": _Rule(_are("Turn"), "a list of Turns", f"[{_TURN}]"),
     "on_progress": _Rule(callable, "a function of two numbers", "print"),
-    "file": _Rule(_is_file, "the path of a file", '"mia.db"'),
+    "file": _Rule(_is_file, "the path of a file on disk (a URL is ledger_url=...)", '"mia.db"'),
     **dict.fromkeys(("Memories.config", "open_chat_memory.config", "load_config.config"), _CONFIG),
     "MemoryDeduplicator.store": _Rule(_is_a("MemoryStore"), "an open store", "open_store(config)"),
     "MemoryDeduplicator.api_key": _KEY,

@@ -408,19 +408,21 @@ class MemoryStore(MemoryWriter):
         writer.decisions.record([(one, NOTHING_BEFORE) for one in added], self.clock(), run)
         self._end_outdated(writer, memories, run)
 
-    def update(self, memory_id: str, new_content: str) -> None:
-        """Replace the text of a memory, which keeps its id.
+    def update(self, memory_id: str, new_content: str, *, part: str | None = None) -> None:
+        """Replace the text of a memory, which keeps its id, or the only place where `part` stands.
 
         The old text is kept as a retired memory with a new id.
 
-        Raises: MemoryNotFound; InputError if the new text is empty or too long.
+        Raises: MemoryNotFound; InputError if the new text is empty or too long, or if `part` does
+        not stand in the old one exactly once.
         """
         while True:
             with self.ledger.reading() as reader:
                 row, revision = reader.memories.row(memory_id), reader.revision()
             if row is None or not row.live:
                 raise MemoryNotFound(memory_id)
-            survivor = reworded(row.memory, new_content, self.new_id())
+            content = _with_part(row.memory.content, part, new_content)
+            survivor = reworded(row.memory, content, self.new_id())
             decision = Decision(
                 Action.UPDATE,
                 "text replaced",
@@ -433,6 +435,8 @@ class MemoryStore(MemoryWriter):
 
     def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
+
+        The id of a memory stands for the latest decision about it that can be undone.
 
         The members of an undone decision get back their texts, values and links. Memories that the
         decision created are erased. If a person made the decision, its verdicts are withdrawn.
@@ -581,6 +585,17 @@ def _scope_to_search(
     if scope is not None:
         return scope
     return Scope.of_all(private=private) if user is None else Scope.of_user(user)
+
+
+def _with_part(text: str, part: str | None, new: str) -> str:
+    """Raises: InputError unless `part` stands in `text` exactly once."""
+    if part is None:
+        return new
+    count = sum(text.startswith(part, n) for n in range(len(text)))
+    if count != 1:
+        problem = f"part must stand in the memory's text exactly once, not {count} times"
+        raise InputError("update", problem, "copy it from there, with the words around it")
+    return text.replace(part, new)
 
 
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:

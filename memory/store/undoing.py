@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import combinations
 
@@ -18,12 +19,14 @@ from memory.ledger import (
     seen_from,
 )
 from memory.models import INVERSE_LINK, Action, Decision, Memory, MemoryLink, Row, Scope, TextPair
+from memory.text import clean
 
 
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
     """Return the decisions that undoing `target` would undo, newest first; change nothing.
 
-    `target` is the number of a decision or the name of a run.
+    `target` is the number of a decision, the name of a run, or the id of a memory, which means the
+    latest decision about it that can be undone.
 
     >>> older = memories.remember("Olu rows.", user="Olu")
     >>> newer = memories.remember("Olu rows!", user="Olu")
@@ -34,7 +37,7 @@ def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
     Raises: CannotUndo if there is nothing to undo, if a later decision builds on one of the
     decisions, or if a member was forgotten.
     """
-    doomed = [_one(reader, target)] if isinstance(target, int) else _whole_run(reader, target)
+    doomed = [_one(reader, target)] if isinstance(target, int) else _of_name(reader, target)
     numbers = {one.number for one in doomed}
     later: set[int] = set()
     for one in doomed:
@@ -60,14 +63,16 @@ def _one(reader: Reader, number: int) -> DecisionRecord:
     return record
 
 
-def _whole_run(reader: Reader, run: str) -> list[DecisionRecord]:
-    decided = reader.decisions.of_run(run)
+def _of_name(reader: Reader, name: str) -> list[DecisionRecord]:
+    run = reader.decisions.of_run(name)
+    decided = run or reader.decisions.about(clean(name))
     if not decided:
-        raise CannotUndo(run, "there is no such run", "see `memory-dedup history --runs`")
+        remedy = "see `memory-dedup history`, also with --runs"
+        raise CannotUndo(name, "there is no such run, and no such memory", remedy)
     doomed = [one for one in decided if one.reversible and not one.undone]
     if not doomed:
-        raise CannotUndo(run, "there is nothing left to take back")
-    return doomed
+        raise CannotUndo(name, "there is nothing left to take back")
+    return doomed if run else doomed[-1:]
 
 
 def undo(
@@ -108,7 +113,7 @@ def undo(
             writer.distinct.mark_all(parted, "person")
         decision = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
         writer.decisions.record([(decision, NOTHING_BEFORE)], clock(), None)
-    return undone
+    return [replace(record, undone=True) for record in undone]
 
 
 def reopen_pending(

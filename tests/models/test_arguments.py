@@ -96,12 +96,39 @@ MISUSES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda m: m.forget_user(""), "forget_user: user must be a name"),
     (lambda m: m.matching(" ", user="Mia"), "matching: description must"),
     (lambda m: m.history(3), "history: memory_id must"),
-    (lambda m: m.undo(1.5), "undo: target must be the number of a decision, or the name of a run"),
+    (
+        lambda m: m.undo(1.5),
+        "undo: target must be the number of a decision, the id",
+    ),
     (lambda m: m.undo(99), "decision 99 cannot be undone"),
     (lambda m: m.list("Mia"), "list: takes user by its name only"),
     (lambda m: m.list(user="Mia", limit=-1), "list: limit must be a whole number from 0"),
     (lambda m: m.clean(dry_run="yes"), "clean: dry_run must be True or False, not 'yes'"),
-    (lambda _: public.Memories(5), "Memories: file must be the path of a file, not 5"),
+    (lambda _: public.Memories(5), "Memories: file must be the path of a file on disk"),
+    (
+        lambda _: public.Memories("sqlite:///mia.db"),
+        "Memories: file must be the path of a file on disk (a URL is ledger_url=...), not 'sqlite",
+    ),
+    (lambda _: public.Memories(":memory:"), "Memories: file must be the path of a file on disk"),
+    (lambda _: public.Memories("."), f"Memories: {Path.cwd()} is a folder; name a file in it"),
+    (
+        lambda _: public.Memories("/no/such/mia.db"),
+        "Memories: the folder /no does not exist; make it first, or correct the path",
+    ),
+    (lambda _: public.Memories(ledger_url="sqlite:///:memory:"), "ledger URL sqlite:///"),
+    (
+        lambda m: m.update(m.remember("Mia has a cat.", user="Mia").memory.id, "dog", part="bird"),
+        "update: part must stand in the memory's text exactly once, not 0 times; copy",
+    ),
+    (
+        lambda m: m.update(m.remember("Mia has a cat.", user="Mia").memory.id, "i", part="a"),
+        "update: part must stand in the memory's text exactly once, not 4 times; copy",
+    ),
+    (
+        lambda m: m.undo("mem_000000000000"),
+        "'mem_000000000000' cannot be undone: there is no",
+    ),
+    (lambda m: m.undo(m.remember("Mia skis.", user="Mia").memory.id), "'mem_"),
     (
         lambda _: public.Memories("mia.db", config={}),
         "Memories: config must be a Config or the Path",
@@ -148,6 +175,44 @@ def test_a_misuse_is_named_in_one_line(
     said = refusal(lambda: call(memories))
     assert said.startswith(message)
     assert "secret" not in said
+
+
+def test_with_in_place_of_async_with_is_named(memories: Any, tmp_path: Path) -> None:
+    async def both_ways() -> None:
+        chat: Any = open_chat_memory(data_dir=str(tmp_path), llm_provider="offline")
+        try:
+            with (
+                pytest.raises(InputError, match=r"asynchronous; write `async with`, or use M"),
+                chat,
+            ):
+                pass
+        finally:
+            await chat.close()
+        with pytest.raises(InputError, match="Memories: is not asynchronous; write `with`, or"):
+            async with memories:
+                pass
+
+    asyncio.run(both_ways())
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("search", "use recall"),
+        ("get_all", "use list"),
+        ("get", r"use store.get\(memory_id\)"),
+        ("audit", r"use clean\(dry_run=True\)"),
+        (
+            "exort",
+            "use one of clean, close, forget, forget_user, history, list, matching, recall, re",
+        ),
+    ],
+)
+def test_a_name_of_another_library_is_answered_with_ours(
+    memories: Memories, name: str, instead: str
+) -> None:
+    with pytest.raises(AttributeError, match=f"Memories has no '{name}'; {instead}"):
+        getattr(memories, name)
 
 
 @pytest.mark.parametrize("face", [Memories, ChatMemory])
