@@ -120,7 +120,8 @@ def decide_new(
             replacement = replace_covered(members, partial(_always, 1.0), rules)
         if replacement is not None:
             if len(copies) > 1 and match in copies:
-                kept = survivor_of(_best_written([match.memory, new]), members)
+                shown = {"content": replacement.survivors[0].memory.content}
+                kept = survivor_of(match.memory.model_copy(update=shown), members)
                 replacement = replace(replacement, survivors=(kept,))
             similarity = min(match.similarity, replacement.similarity or 1.0)
             return replace(replacement, similarity=similarity, cosine=match.cosine), match
@@ -232,19 +233,17 @@ def replace_covered(
         names = {same.id for one in (member, *covered) for same in copies[one.id]}
         if len(names) > 1:
             group = [one for one in members if one.id in names]
-            survivors.append(survivor_of(_best_written(copies[name]), group))
+            shown = member
+            for copy in copies[name][1:]:
+                if _quality(copy.content) > _quality(shown.content):
+                    shown = shown.model_copy(update={"content": copy.content})
+            survivors.append(survivor_of(shown, group))
             reasons.append(_replace_reason(covered, member is group[-1], rules))
             lowest = min([lowest, *(similarity(member, other) for other in covered)])
     if not survivors:
         return None
     reason = "; ".join(dict.fromkeys(reasons))
     return Decision(Action.REPLACE, reason, tuple(members), tuple(survivors), similarity=lowest)
-
-
-def _best_written(copies: Sequence[Memory]) -> Memory:
-    """Return the first of equal texts, with the spelling of the best written one."""
-    best = max(copies, key=lambda copy: _quality(copy.content))
-    return copies[0].model_copy(update={"content": best.content})
 
 
 def _quality(text: str) -> tuple[bool, bool, int, bool]:
