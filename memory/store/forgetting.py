@@ -97,6 +97,8 @@ def erase(
 ) -> tuple[Memory, tuple[Memory, ...]]:
     """Erase a memory and all retired memories that it replaced; return them as they were before.
 
+    If the memory was replaced by one that is superseded or expired, that one is erased instead.
+
     With `lineage`, the memories that it superseded are erased too; without it, they stay. `items`:
     also the items that another program stored and of which these memories were made.
 
@@ -114,7 +116,7 @@ def erase(
     """
     comparisons = ComparisonCache()
     for _ in range(2):  # the second time, only turns that arrived meanwhile are new
-        with ledger.reading() as reader:
+        with ledger.reading(at) as reader:
             gone = _with_origins(reader, memory_id, lineage)[1]
             turns = TurnsToForget(reader, gone, comparisons)
         turns.compare()
@@ -130,18 +132,21 @@ def erase(
 
 
 def _with_origins(reader: Reader, memory_id: str, lineage: bool) -> tuple[list[Row], list[Memory]]:
-    alive, own = reader.memories.living(memory_id), reader.memories.row(memory_id)
-    if alive is None and own is not None and own.until is not None:
-        alive = own  # a superseded memory is stated by no other
-    if alive is None:
-        raise MemoryNotFound(memory_id)
-    if alive.memory.id != memory_id:
+    alive, end = reader.memories.living(memory_id), reader.memories.row(memory_id)
+    if alive is not None and alive.memory.id != memory_id:
         raise StillStatedBy(memory_id, alive.memory.id)
+    seen = set[str]()  # a damaged ledger may lead back
+    while end is not None and end.until is None and end.successor_id and not seen & {end.memory.id}:
+        seen.add(end.memory.id)
+        end = reader.memories.row(end.successor_id)
+    if end is None or end.forgotten:
+        raise MemoryNotFound(memory_id)
+    memory_id = end.memory.id
     ended = [row.memory.id for row in reader.superseded.by(memory_id)] if lineage else []
     names = [memory_id, *ended]
     rows = reader.memories.rows([*names, *reader.memories.ancestors(*names)])
     origins = (row.memory for name, row in rows.items() if name != memory_id)
-    return list(rows.values()), [alive.memory, *origins]
+    return list(rows.values()), [end.memory, *origins]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from memory import Memories
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import InputError
+from memory.errors import InputError, MemoryNotFound
 from memory.ledger import Ledger
 from memory.models import Action, Outcome, Verdict
 from memory.store import MemoryStore, answer, suspects
@@ -68,6 +68,20 @@ def test_it_is_hidden_from_that_moment_and_nobodys_neighbour(
     assert written(store, GUEST).action is Action.ADD, "no neighbour"
     assert not [one for one in examine(store) if "successor" in one.what]
     assert store.forget(first.id).memory.content == GUEST
+
+
+@pytest.mark.parametrize("names", [0, 1], ids=["the older", "the newer"])
+def test_forgetting_either_of_two_equal_texts_that_expired_erases_both(
+    store: MemoryStore, clock: Clock, names: int
+) -> None:
+    ids = [written(store, GUEST, expires_at=SOON).memory.id for _ in range(2)]
+    clock.now = SOON
+    gone = store.forget(ids[names])
+    assert {gone.memory.id, *(one.id for one in gone.origins)} == {*ids}
+    with store.ledger.reading() as reader:
+        assert all(row.forgotten for row in reader.memories.rows(ids).values())
+    with pytest.raises(MemoryNotFound):
+        store.forget(ids[names])
 
 
 def test_of_equal_texts_the_latest_expiry_stays(store: MemoryStore, clock: Clock) -> None:
