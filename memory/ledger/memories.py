@@ -136,8 +136,9 @@ class MemoryRows(Successors):
         - It has the same id, user, privacy and text.
         - It has the same id, user and privacy. It had this text before an update, or it directly
           replaced a memory with this text.
-        - It arrived with the same user, privacy, time, text and external id. If the given memory
-          has a taken id and no external id, its id is compared as its external id.
+        - It arrived with the same user, privacy, time, text and external id, unless the words of
+          the text mean another day where it was said. If the given memory has a taken id and no
+          external id, its id is compared as its external id.
         """
         identities = [(identity_hash(one), identity_hash(one, one.id)) for one in memories]
         ids, hashes = [memory.id for memory in memories], {*chain(*identities)}
@@ -151,7 +152,11 @@ class MemoryRows(Successors):
                 found.append((same_id, True))
                 continue
             possible = (own,) if same_id is None else (own, under_another_id)
-            known = [by_identity[name] for name in possible if name in by_identity]
+            known = [
+                row
+                for name in possible
+                if (row := by_identity.get(name)) and not _of_another_day(row.memory, memory)
+            ]
             earlier = min(known, key=attrgetter("seq"), default=None)
             found.append((earlier, same_id is not None))
         return found
@@ -458,6 +463,10 @@ _PLAIN = {
     "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
     "is_private",
 }  # fmt: skip
+
+
+def _of_another_day(a: Memory, b: Memory) -> bool:
+    return a.content == b.content and a.when != b.when
 
 
 def identity_hash(memory: Memory, taken_id: str | None = None) -> str:

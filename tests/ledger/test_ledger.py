@@ -222,6 +222,24 @@ def test_an_earlier_arrival_is_known_by_its_id_and_its_external_id(
             assert writer.memories.earlier_arrivals([again.model_copy(update=other)])[0][0] is None
 
 
+def test_the_same_moment_on_another_day_is_another_arrival(
+    ledger: Ledger, make_memory: MakeMemory
+) -> None:
+    """07:30 UTC is still the 13th in California and the 14th in Berlin."""
+    california, berlin = (datetime.fromisoformat(at) for at in (
+        "2024-05-13T23:30:00-08:00", "2024-05-14T08:30:00+01:00"
+    ))  # fmt: skip
+    texts = ("Mia flies today.", "Mia flies.")
+    said = [make_memory(text, timestamp=california, said=california) for text in texts]
+    again = [
+        one.model_copy(update={"id": f"mem_{n:012x}", "said": berlin}) for n, one in enumerate(said)
+    ]
+    with ledger.writing() as writer:
+        writer.memories.insert_all(said)
+        found = [row is not None for row, _ in writer.memories.earlier_arrivals(again)]
+    assert found == [False, True]
+
+
 def test_a_decision_is_recorded_with_the_state_before_it(
     ledger: Ledger, make_memory: MakeMemory
 ) -> None:
