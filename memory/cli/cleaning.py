@@ -344,12 +344,14 @@ def summary(report: models.DeduplicationReport) -> RenderableType:
     by_user = Counter(group.user for group in report.groups if group.action in joined)
     users = [f"{user or 'no user'} {n:,}" for user, n in by_user.most_common(_USERS_SHOWN)]
     more = len(by_user) - len(users)
-    examples = [group for group in report.groups if group.action in joined and group.made]
-    shown = sorted(examples, key=lambda group: -len(group.members))[:_EXAMPLES]
+    examples = [
+        ([one.content for one in group.members if one.fate != "beside"], group.made)
+        for group in report.groups
+        if group.action in joined and group.made
+    ]
     rows = [("joined for", ", ".join(users) + (f" and {more:,} more users" if more else ""))]
-    for group in shown:
-        gone = " | ".join(member.content for member in group.members)
-        rows += [("example", gone), ("  becomes", " | ".join(group.made))]
+    for gone, made in sorted(examples, key=lambda example: -len(example[0]))[:_EXAMPLES]:
+        rows += [("example", " | ".join(gone)), ("  becomes", " | ".join(made))]
     return table(
         [
             *(row for row in rows if row[1]),

@@ -336,7 +336,7 @@ def _title(card: upkeep.Card) -> Text:
     recorded = card.recorded
     assert recorded is not None
     state = "undone" if recorded.undone else "pending" if recorded.pending else ""
-    alike = "" if card.similarity is None else f"{card.similarity:.2f}"
+    alike = "" if card.similarity is None else f"similarity {card.similarity:.2f}"
     if recorded.cosine not in (None, card.similarity):
         alike += f" (cosine {recorded.cosine:.2f})"
     stored = card.reason if card.action == models.Action.ADD else ""

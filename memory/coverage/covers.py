@@ -578,7 +578,8 @@ def _punctuated_otherwise(left: Parse, right: Parse) -> list[str]:
 def _commas(parsed: Parse) -> Sequence[int]:
     """Return how many words stand before each comma, except those after an opening phrase.
 
-    Other punctuation counts as a comma. Before "and", "or" and "but" it makes no difference.
+    Nothing is stated before the comma of "Actually, ...". Other punctuation counts as a comma.
+    Before "and", "or" and "but" it makes no difference.
     """
     found, count = [], 0
     for token, behind in zip(parsed.tokens, parsed.tokens[1:], strict=False):
@@ -588,7 +589,7 @@ def _commas(parsed: Parse) -> Sequence[int]:
             found.append(count)
     if found and parsed.words and parsed.words[0].role:
         found = found[1:]
-    return [before for before in found if before < count]
+    return [before for before in found if 0 < before < count]
 
 
 _CONJUNCTIONS = frozenset({"and", "or", "but"})

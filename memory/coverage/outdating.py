@@ -289,8 +289,8 @@ def _is_other_value(newer: _Statement, older: _Statement) -> bool:
     if all(_NUMBER.match(value[0]) for value in values):
         other_unit = len({value[1:] for value in values}) > 1
         return _is_measure(frame, values, after) or (names_one and other_unit)
-    if end > 3 and end > start:
-        return False  # the difference is who or what the sentence is about
+    if not names_one and end > 3 and end > start:
+        return False  # the difference may be who or what the sentence is about
     return names_one or owned or bool(_OF_ATTRIBUTE.search(frame))
 
 

@@ -299,7 +299,7 @@ class Steps(NamedTuple):
     """The steps planned or decided for a group.
 
     `action`: the names of the steps, for example "replace + judge". `fates`: for each member's id,
-    "keep", "retire" or, if a question is asked about the member, "judge".
+    that of its `MemberReport`.
     """
 
     action: str
@@ -318,7 +318,10 @@ def planned_steps(group: GroupPlan) -> Steps:
 
 
 def _decided(group: GroupPlan, decision: Decision, alike: AlikeGroup) -> GroupReport:
-    fates = {member.id: "keep" for member in group.members}
+    kept = {one.memory.id for one in decision.survivors}
+    fates = {
+        member.id: "keep" if member.id in kept or not kept else "beside" for member in group.members
+    }
     fates |= dict.fromkeys(decision.retired, "retire")
     steps = Steps(decision.action.value, decision.reason, fates)
     made = tuple(one.memory.content for one in decision.survivors)

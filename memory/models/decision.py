@@ -468,7 +468,7 @@ class MemberReport(Frozen):
     """A memory of a group, and its `fate` in a run.
 
     The fate is "keep" if the memory stays live, "retire" if another memory replaces it, and "judge"
-    if a model must decide.
+    if a model must decide. In a group of which a run joined other members, it is "beside".
 
     >>> copies = [store.new_memory(text, user="Amy") for text in ("Amy rows.", "Amy rows!")]
     >>> count = store.add_batch(copies)

@@ -191,11 +191,13 @@ def test_a_memory_of_nobody_is_one_on_request_only(run: Run) -> None:
 
 def test_a_dry_run_says_why_near_copies_are_no_group(run: Run, tmp_path: Path) -> None:
     told: list[dict[str, object]] = [
-        {"content": f"Mia is allergic to {nuts}."} for nuts in ("walnuts", "peanuts")
+        {"content": f"Mia is allergic to {nuts}"} for nuts in ("walnuts", "walnuts!", "peanuts.")
     ]
     run("memory-dedup", "import", lines(tmp_path, *told), "--raw")
     assert "groups           1, of which" in run("memory-dedup", "clean", "--dry-run").stdout
-    run("memory-dedup", "clean")
+    done = run("memory-dedup", "clean").stdout
+    assert "example       Mia is allergic to walnuts | Mia is allergic to walnuts!\n" in done
+    assert "similarity 0.92 (cosine" in run("memory-dedup", "history").stdout
     again = run("memory-dedup", "clean", "--dry-run").stdout
     assert "groups           0: each pair was decided before and stays apart" in again
 

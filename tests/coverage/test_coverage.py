@@ -28,6 +28,7 @@ SAME = [
         if one["label"] == "duplicate" and one["id"] not in ASKED
     ),
     ("Mia adopted a cat in 2023.", "mia adopted a cat in 2023"),
+    ("Mia adopted a cat in 2023.", "Actually, Mia adopted a cat in 2023."),
     ("Mia has three parrots.", "Mia has 3 parrots."),
     ("In 2023 Mia adopted a cat.", "Mia adopted a cat in 2023."),
     ("The rent is $1,250.", "The rent is $1250."),

@@ -23,6 +23,7 @@ def said(text: str, month: int, **fields: object) -> Memory:
         ("Ada lives in Ghent.", "Ada lives in Bruges."),
         ("Ada lives in Ghent.", "Ada has moved to Bruges for a man."),
         ("Ada lives at 5 Dock Road.", "Ada lives at 71 Elm Row."),
+        ("Ada works at Orbis as a data engineer.", "Ada works at Nimbus as a data engineer."),
         ("Ada weighs 61 kg.", "Ada weighs 58 kg."),
         ("The router's port is 8080.", "The router's port is 9090."),
         ("The proxy listens on port 81.", "The proxy listens on port 82."),
