@@ -120,9 +120,9 @@ def decide_new(
             replacement = replace_covered(members, partial(_always, 1.0), rules)
         if replacement is not None:
             if len(copies) > 1 and match in copies:
-                shown = {"content": replacement.survivors[0].memory.content}
-                kept = survivor_of(match.memory.model_copy(update=shown), members)
-                replacement = replace(replacement, survivors=(kept,))
+                text = max(match.memory.content, new.content, key=_quality)
+                kept = match.memory.model_copy(update={"content": text})
+                replacement = replace(replacement, survivors=(survivor_of(kept, members),))
             similarity = min(match.similarity, replacement.similarity or 1.0)
             return replace(replacement, similarity=similarity, cosine=match.cosine), match
     unseen = [match for match in close if match.memory.dated_key not in shown and asks]
@@ -299,12 +299,17 @@ def survivor_of(member: Memory, group: Sequence[Memory]) -> Survivor:
     )
 
 
+_UNSTATED = frozenset({"fact", "daily", "neutral"})
+"""The values that the category and emotion have by default, of chats and of agents."""
+
+
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
     """Return a copy of `text_of`, with values taken over from a group of memories.
 
-    `group` is ordered oldest first. The id and the text stay those of `text_of`. Category, emotion,
-    metadata and time are those of the newest member, but the metadata name the turns of all. Tags
-    are the tags of all members. Intensity, importance and expiry are the highest of any member.
+    `group` is ordered oldest first. The id and the text stay those of `text_of`, the time is that of
+    the newest member. Category, emotion and each value of the metadata are those stated last; a
+    default does not count as stated. Tags and turns are those of all members. Intensity, importance
+    and expiry are the highest that was stated of any member.
 
     >>> old = store.new_memory("Mia rows.").model_copy(update={"importance": 5, "tags": ("sport",)})
     >>> new = store.new_memory("Mia rows on Sundays.").model_copy(update={"tags": ("sunday",)})
@@ -314,15 +319,27 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
     """
     newest = group[-1]
     ends = [member.expires_at for member in group]
+    last = {
+        name: next(
+            (value for one in group[::-1] if (value := getattr(one, name)) not in _UNSTATED),
+            getattr(newest, name),
+        )
+        for name in ("category", "emotion")
+    }
+    highest = {
+        name: max(
+            (getattr(one, name) for one in group if name in one.model_fields_set),
+            default=getattr(newest, name),
+        )
+        for name in ("intensity", "importance")
+    }
     return text_of.model_copy(
         update={
-            "category": newest.category,
-            "emotion": newest.emotion,
+            **last,
+            **highest,
             "metadata": with_turns([member.metadata for member in group]),
             "timestamp": newest.timestamp,
             "expires_at": None if None in ends else max(filter(None, ends)),
-            "intensity": max(member.intensity for member in group),
-            "importance": max(member.importance for member in group),
             "tags": tuple(dict.fromkeys(tag for member in group for tag in member.tags)),
         }
     )

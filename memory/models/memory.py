@@ -407,6 +407,9 @@ class Scope:
         return all(values.get(name) == value for name, value in self.values)
 
 
+_TURNS = frozenset({"conversation", "turn", "turns", "other_turns"})
+
+
 def turns_of(metadata: Mapping[str, JsonValue]) -> dict[str, list[str]]:
     """Return the turns from which a memory comes, by conversation, the oldest first.
 
@@ -430,14 +433,19 @@ def turns_of(metadata: Mapping[str, JsonValue]) -> dict[str, list[str]]:
 
 
 def with_turns(members: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
-    """Return the metadata of the last of `members`, with the turns of all of them.
+    """Return the metadata of all `members`, with the turns of all of them.
+
+    If several have a key, the last one's value counts.
 
     >>> with_turns([{"conversation": "c", "turn": "3"}, {"conversation": "c", "turn": "9"}])
     {'conversation': 'c', 'turn': '9', 'turns': ['3', '9']}
     >>> with_turns([{"conversation": "a", "turn": "3"}, {"conversation": "c", "turn": "9"}])
     {'conversation': 'c', 'turn': '9', 'other_turns': {'a': ['3']}}
+    >>> with_turns([{"room": "kitchen", "by": "app"}, {"by": "chat"}])
+    {'room': 'kitchen', 'by': 'chat'}
     """
-    kept = dict(members[-1])
+    values = {name: value for one in members for name, value in one.items() if name not in _TURNS}
+    kept: dict[str, JsonValue] = {**values, **members[-1]}
     found: dict[str, dict[str, None]] = {}
     for metadata in members:
         for name, turns in turns_of(metadata).items():

@@ -141,6 +141,16 @@ def test_the_survivor_inherits_what_only_the_retired_one_had(make_memory: MakeMe
     assert (successor.category, successor.metadata) == ("new", {"n": 1})
 
 
+def test_what_a_repeat_does_not_state_stays_as_it_was_stated(make_memory: MakeMemory) -> None:
+    stated = {"importance": 2, "intensity": 0.2, "category": "work", "emotion": "happy"}
+    old = make_memory(SHORT, metadata={"room": "a", "by": "app"}, **stated)
+    decision = decide(old, make_memory(SHORT, metadata={"by": "chat"}), 1.0)
+    assert isinstance(decision, Decision)
+    kept = decision.survivors[0].memory
+    assert {name: getattr(kept, name) for name in stated} == stated
+    assert kept.metadata == {"room": "a", "by": "chat"}
+
+
 # --- groups -----------------------------------------------------------------------------------
 
 
