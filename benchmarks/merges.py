@@ -31,7 +31,7 @@ from typing import Any
 
 from benchmarks.rows import read_rows
 from memory.coverage import Belief
-from memory.decide import Part, as_read, checked
+from memory.decide import Part, as_read, checked_part
 from memory.models import MOST_READ, Memory, ProposedMerge, Usage
 from memory.providers import REREAD, read_rereading, rereading_question
 
@@ -68,7 +68,7 @@ def main() -> None:
         report("after a second reading", read(merges, args.answers), args)
         return
     report("unasked", merges, args)
-    alone = [replace(one, part=checked(one.part.merge, by_words=True)) for one in merges]
+    alone = [replace(one, part=checked_part(one.part.merge, by_words=True)) for one in merges]
     if not args.json:
         report("where no model reads", alone, args)
 
@@ -92,7 +92,7 @@ def measured(row: dict[str, Any]) -> Merge:
         )
         for one in row["members"]
     )
-    part = checked(ProposedMerge(members, row["text"]))
+    part = checked_part(ProposedMerge(members, row["text"]))
     return Merge(row["faithful"], row["kind"], row["lang"], part)
 
 

@@ -18,7 +18,7 @@ import pytest
 from memory import ChatMemory, Embedder, Turn, open_chat_memory
 from memory.assembly import build_deduplicator, build_extractor, open_store
 from memory.config import MemoryConfig, load_config
-from memory.decide import checked
+from memory.decide import checked_part
 from memory.deduplicator import TRIAL, Judging, MemoryDeduplicator
 from memory.errors import ConfigError, EmbedderMismatch, EmbeddingError
 from memory.extractor import MemoryExtractor
@@ -112,7 +112,7 @@ def test_the_examples_model_passes_its_trial_and_reads_merged_texts(
     names: dict[str, Any] = {}
     exec(EXAMPLE, names)
     model = GuardedModel(names["HouseModel"](house))
-    part = checked(
+    part = checked_part(
         ProposedMerge(
             (make_memory("Mia has a cat."), make_memory("Mia's cat is Pip.")), "Mia has Pip."
         )

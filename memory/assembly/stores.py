@@ -264,7 +264,7 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
     if own is None and ":" in config.llm.provider:
         own = _call_factory(config, "llm.provider", config.llm.provider)
     if own is not None:
-        return guarded(own, config)
+        return with_guards(own, config)
     if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
         return providers.OfflineModel()
     wanted = config.memory
@@ -280,12 +280,12 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
                 "set llm.model to a name that it knows",
             )
         server = _openai_server(config, "llm.provider", config.llm.base_url)
-        return guarded(make(server, config.llm, config.llm.model, prompt), config)
+        return with_guards(make(server, config.llm, config.llm.model, prompt), config)
     key = _gemini_key(config, "llm.provider")
-    return guarded(providers.GeminiModel(key, config.llm, prompt), config)
+    return with_guards(providers.GeminiModel(key, config.llm, prompt), config)
 
 
-def guarded(model: LanguageModel, config: Config) -> LanguageModel:
+def with_guards(model: LanguageModel, config: Config) -> LanguageModel:
     """Wrap a model in a circuit breaker, which turns the model's exceptions into ModelErrors.
 
     The offline model and a model that is already wrapped are returned unchanged.

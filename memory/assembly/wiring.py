@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory import deduplicator, extractor, ledger, providers, store, upkeep
-from memory.assembly.stores import build_model, guarded, open_store
+from memory.assembly.stores import build_model, open_store, with_guards
 from memory.config import Config, load_config
 from memory.errors import ConfigError, InputError, LedgerError, installed
 from memory.models import (
@@ -60,7 +60,7 @@ def build_deduplicator(
     llm = config.llm
     return deduplicator.MemoryDeduplicator(
         store,
-        guarded(model, config),
+        with_guards(model, config),
         config=config.memory,
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
@@ -102,7 +102,7 @@ def build_review(
     >>> review.progress().last is None  # nobody has answered yet
     True
     """
-    rules, model = config.memory.rules, guarded(model, config)
+    rules, model = config.memory.rules, with_guards(model, config)
     planner = build_deduplicator(store, config, model)
     judges = [providers.OfflineModel(), model]
     return upkeep.Review(
@@ -137,7 +137,7 @@ def build_extractor(
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
-    model = guarded(model, config)
+    model = with_guards(model, config)
     return extractor.MemoryExtractor(
         store,
         deduplicator or build_deduplicator(store, config, model),
@@ -248,7 +248,7 @@ def build_chat_memory(
     ...     print((await memory.remember("Pia rows.", user="Pia")).action.value)
     add
     """
-    model = guarded(model, config)
+    model = with_guards(model, config)
     deduplicator = build_deduplicator(store, config, model)
     return extractor.ChatMemory(
         store,

@@ -120,7 +120,8 @@ def decide_new(
             replacement = replace_covered(members, partial(_always, 1.0), rules)
         if replacement is not None:
             if len(copies) > 1 and match in copies:
-                kept = survivor_of(match.memory, members)
+                shown = {"content": replacement.survivors[0].memory.content}
+                kept = survivor_of(match.memory.model_copy(update=shown), members)
                 replacement = replace(replacement, survivors=(kept,))
             similarity = min(match.similarity, replacement.similarity or 1.0)
             return replace(replacement, similarity=similarity, cosine=match.cosine), match
@@ -488,10 +489,10 @@ def part_alone(
         why = "an earlier verdict says that two of them are different facts"
         return Part(merge, Belief.REFUSED, why, is_final=is_last, by="the model")
     fault = fault if merge.text else "the merged text is empty"
-    return Part(merge, Belief.REFUSED, fault) if fault else checked(merge)
+    return Part(merge, Belief.REFUSED, fault) if fault else checked_part(merge)
 
 
-def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
+def checked_part(merge: ProposedMerge, *, by_words: bool = False) -> Part:
     """Check a merge without a model, and return it as accepted, refused or DOUBTFUL.
 
     DOUBTFUL means that a model must read the text.

@@ -18,7 +18,7 @@ from memory.decide import (
     Part,
     after_failure,
     as_read,
-    checked,
+    checked_part,
     decided,
     merged,
     objection,
@@ -305,7 +305,7 @@ class Judging:
             settled = iter(
                 [
                     await in_thread_if_long(
-                        merge_texts(part.merge), checked, part.merge, by_words=True
+                        merge_texts(part.merge), checked_part, part.merge, by_words=True
                     )
                     for part in doubtful
                 ]
@@ -366,7 +366,7 @@ class Judging:
                     continue
                 merge = ProposedMerge((older.memory, newer.memory), newer.memory.content, ends=True)
                 found[merge.members[0].id, merge.members[1].id] = replace(
-                    checked(merge), why=one.why
+                    checked_part(merge), why=one.why
                 )
             revision = reader.revision()
         return sorted(found.values(), key=lambda part: part.merge.members[0].timestamp), revision

@@ -57,9 +57,9 @@ from memory.search import (
     word_scores,
 )
 from memory.store import undoing
-from memory.store.asking import NOBODY, Asker, kept_apart
 from memory.store.folding import PastHit, Showing, restate_each_other, said_by, with_past
 from memory.store.forgetting import Forgotten, erase, scrub
+from memory.store.verdicts import NOBODY, Asker, kept_apart
 from memory.store.writing import MemoryWriter, NewMemory
 from memory.text import clean, text_key, wordings
 

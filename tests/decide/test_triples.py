@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from memory.coverage import Belief
-from memory.decide.policy import Part, checked
+from memory.decide.policy import Part, checked_part
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import MergeGroup, ProposedMerge, Question, Verdict
 from memory.store import MemoryStore
@@ -18,7 +18,7 @@ from tests.doubles import PlacedEmbedder, ScriptedModel
 
 def answered(make_memory: MakeMemory, triple: Triple) -> Part:
     """What the program says of a text that tells three memories in one."""
-    return checked(
+    return checked_part(
         ProposedMerge(tuple(make_memory(text) for text in triple.members), triple.merged)
     )
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.coverage import Belief
-from memory.decide.policy import Part, as_read, checked, decided, merged, resolve
+from memory.decide.policy import Part, as_read, checked_part, decided, merged, resolve
 from memory.models import (
     Action,
     Decision,
@@ -129,7 +129,7 @@ def test_a_text_a_little_longer_than_asked_for_is_not_refused_for_its_length(
 
 @pytest.fixture
 def doubtful(make_memory: MakeMemory) -> Part:
-    part = checked(ProposedMerge(tuple(map(make_memory, BLACK)), RETOLD))
+    part = checked_part(ProposedMerge(tuple(map(make_memory, BLACK)), RETOLD))
     assert part.belief is Belief.DOUBTFUL
     return part
 
@@ -154,12 +154,12 @@ def test_a_text_about_which_the_reading_says_nothing_is_refused(doubtful: Part) 
 
 
 def test_a_reworded_text_is_refused_without_a_reader(doubtful: Part) -> None:
-    assert checked(doubtful.merge, by_words=True).belief is Belief.REFUSED
+    assert checked_part(doubtful.merge, by_words=True).belief is Belief.REFUSED
 
 
 def test_a_decision_says_which_values_gave_way_to_newer_ones(make_memory: MakeMemory) -> None:
     old, new = make_memory("Mia pays 900 euros."), make_memory("Mia pays 950 euros.")
-    part = checked(ProposedMerge((old, new), new.content), by_words=True)
+    part = checked_part(ProposedMerge((old, new), new.content), by_words=True)
     verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=new.content),), reason="one rent")
     decision = decided(ask(old, new), verdict, [part], lambda: "unused", "m")
     assert decision.reason == "one rent; a newer memory gives another value for 900"
@@ -218,5 +218,5 @@ def test_an_older_members_text_is_refused_if_the_newest_counts_otherwise(
         for n, count in enumerate(("four", "five"))
     )
     for by_words in (False, True):
-        part = checked(ProposedMerge((older, newer), older.content), by_words=by_words)
+        part = checked_part(ProposedMerge((older, newer), older.content), by_words=by_words)
         assert part.belief is Belief.REFUSED

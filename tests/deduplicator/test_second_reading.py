@@ -10,7 +10,7 @@ import pytest
 
 from memory.config import MemoryConfig
 from memory.coverage import Belief
-from memory.decide import Part, checked
+from memory.decide import Part, checked_part
 from memory.deduplicator.deduplicator import MemoryDeduplicator
 from memory.deduplicator.judging import (
     FAITHFUL,
@@ -43,7 +43,7 @@ class LazyReader(ScriptedModel):
 
 @pytest.fixture
 def part(make_memory: MakeMemory) -> Part:
-    return checked(ProposedMerge((make_memory(OLDER), make_memory(NEWER)), TEXT))
+    return checked_part(ProposedMerge((make_memory(OLDER), make_memory(NEWER)), TEXT))
 
 
 def asking(calls: int = 20) -> Asking:
@@ -60,7 +60,7 @@ def settle(reader: Judging, *parts: Part, ask: Asking | None = None) -> list[Bel
 
 def test_seven_of_the_thirteen_are_wrong_and_the_program_refuses_no_faithful_one() -> None:
     assert [len(TRIAL), FAITHFUL.count(False)] == [13, 7]
-    beliefs = [checked(merge).belief for merge in TRIAL]
+    beliefs = [checked_part(merge).belief for merge in TRIAL]
     assert all(
         belief is Belief.DOUBTFUL
         for belief, faithful in zip(beliefs, FAITHFUL, strict=True)
@@ -86,7 +86,7 @@ def test_a_reader_that_accepts_what_is_wrong_counts_as_none(
     model = LazyReader()
     covered = ProposedMerge((make_memory(OLDER), make_memory(NEWER)), f"{OLDER} {NEWER}")
     with caplog.at_level(logging.WARNING):
-        found = settle(Judging(store, model, RULES), part, checked(covered))
+        found = settle(Judging(store, model, RULES), part, checked_part(covered))
     assert found == [Belief.REFUSED, Belief.BELIEVED]
     assert model.reread_merges == [TRIAL]
     assert "lazy accepted 7 of 7 wrong merges" in caplog.text
