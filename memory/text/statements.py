@@ -193,7 +193,7 @@ def _own_words(text: str, speaker: str) -> tuple[list[str], str]:
     Nobody can tell by rules where a quotation ends, or who says "I" in it, so nothing of it is
     rewritten. A rest of more than 2,000 characters is left out: it is a document.
     """
-    own, at = [], 0
+    own, at = list[str](), 0
     for sentence in sentences(text):
         at = text.index(sentence, at)
         request = _request(sentence)
