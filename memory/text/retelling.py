@@ -49,10 +49,11 @@ _OPENER = re.compile(
     re.IGNORECASE,
 )
 _VOCATIVE = re.compile(r"^[A-Z]\w+[,!] (?=\w)")
+_OWN = re.compile(r"(?:I|[Ww]e|[Mm]y|[Oo]ur)\b")
 _SPLICED = re.compile(r"^(?:I|[Ww]e)\b(?! (?:and|,))")
 _BREAK = re.compile(
-    r"(?P<splice>, )(?=(?:I|we|my)\b)|(?P<joined>,? (?:but|and|so)) (?=(?:I|"
-    r"we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|our)\b)|"
+    r", (?=(?:I|we|my)\b)|(?P<joined>,? (?:but|and|so)) (?=(?:I|"
+    r"we)\b(?! (?:and|both)\b))|(?P<owned>, (?:but|and|so) )(?=(?:my|our)\b)|"
     r"(?<=\w)-+ (?=[A-Za-z])|(?<!\s)\s++[-–—]++\s++|(?:(?<!\s)\s++)?+"
     r"(?:[–—]|--++|;|\.\.\.++)\s*+|, (?=(?:check|take a look|here's|"
     r"look at|can't wait|and can't wait|you know|right|huh|thanks|bye|how about|what about|any|"
@@ -113,7 +114,7 @@ _THIS = re.compile(
     r"[\w-]+)"
 )
 _FEWEST_WORDS = 3
-_FEWEST_LETTERS = 3
+_FEWEST_LETTERS, _LONGEST_LABEL = 3, 3
 _MOST_LOST = 1
 """How many content words may be cut off a sentence."""
 LONGEST = 320
@@ -172,7 +173,11 @@ def _parts(sentence: str) -> list[str]:
 def _begins_clause(match: re.Match[str], before: str) -> bool:
     if match["joined"]:
         return not ends_in_company(before)
-    return not match["splice"] or _SPLICED.match(_OPENER.sub("", before.strip())) is not None
+    if match["owned"] or not _OWN.match(match.string, match.end()):
+        return True
+    bare = _OPENER.sub("", before.strip())
+    is_label = match.group() == ", " or 0 < len(bare.split()) <= _LONGEST_LABEL  # "Tom - I ..."
+    return not is_label or _SPLICED.match(bare) is not None
 
 
 def _is_addition(part: str) -> bool:
