@@ -220,6 +220,32 @@ def test_an_undone_merge_does_not_keep_what_a_member_stated_only_at_that_time(
     assert holders(tmp_path / "data", b"sails") == []
 
 
+def replaced_and_taken_back(store: MemoryStore, a: Memory, c: Memory) -> None:
+    store.undo(decide(store, Action.REPLACE, (a, c), Survivor(c, (a.id,))))
+
+
+def updated_and_taken_back(store: MemoryStore, a: Memory, c: Memory) -> None:
+    store.update(a.id, f"{a.content} Far.")
+    store.undo(store.history()[-1].number)
+
+
+@pytest.mark.parametrize(
+    "later", [updated_and_taken_back, replaced_and_taken_back, kept_apart_by_a_person]
+)
+def test_decisions_about_others_do_not_keep_what_only_the_forgotten_one_still_stated(
+    store: MemoryStore, tmp_path: Path, make_memory: MakeMemory,
+    later: Callable[[MemoryStore, Memory, Memory], None],
+) -> None:  # fmt: skip
+    a, c = store.add(make_memory("Mia rows.")), store.add(make_memory("Mia dives."))
+    store.update(a.id, "Mia rows and sails.")
+    updated = store.history()[-1].number
+    b = store.add(make_memory("Ben heard that she sails."))
+    later(store, next(one for one in store.memories() if one.id == a.id), c)
+    store.undo(updated)
+    store.forget(b.id)
+    assert holders(tmp_path / "data", b"sails") == []
+
+
 def test_a_person_who_keeps_two_apart_does_not_keep_what_a_judge_said_of_a_third(
     store: MemoryStore, tmp_path: Path, make_memory: MakeMemory
 ) -> None:

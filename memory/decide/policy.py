@@ -120,7 +120,8 @@ def decide_new(
             replacement = replace_covered(members, partial(_always, 1.0), rules)
         if replacement is not None:
             if len(copies) > 1 and match in copies:
-                kept = survivor_of(match.memory, members)
+                shown = {"content": replacement.survivors[0].memory.content}
+                kept = survivor_of(match.memory.model_copy(update=shown), members)
                 replacement = replace(replacement, survivors=(kept,))
             similarity = min(match.similarity, replacement.similarity or 1.0)
             return replace(replacement, similarity=similarity, cosine=match.cosine), match

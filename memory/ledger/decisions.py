@@ -306,9 +306,14 @@ class Decisions(TableGroup):
         if closed:
             self.close(closed)
 
-    def mark_undone(self, number: int, *, pending: bool) -> None:
-        undone = t.decisions.update().where(t.decisions.c.seq == number)
-        self._connection.execute(undone.values(undone=True, pending=pending))
+    def mark_undone(self, record: DecisionRecord, *, pending: bool) -> None:
+        """Mark a decision as undone, and drop what it saved, except verdicts.
+
+        Nothing restores it again, and it may state what only a memory forgotten later states.
+        """
+        image = with_verdicts(NOTHING_BEFORE, record.verdicts)
+        undone = t.decisions.update().where(t.decisions.c.seq == record.number)
+        self._connection.execute(undone.values(undone=True, pending=pending, before=image))
 
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
         """Erase what decisions recorded about the forgotten memories `ids`, except their ids.
@@ -409,16 +414,14 @@ def _scrubbed(
 
     - The statement erases the decision's reason.
     - From the state saved for undo, it erases the rows and links of memories in `forgotten` or
-      `others`. It erases all rows if the decision is undone, because a member's text of that time
-      may state what the forgotten one stated, and no memory holds it any more.
+      `others`.
     - If a member of the decision is in `forgotten` or `others`, it erases all saved verdicts.
     - If a member of the decision is in `forgotten`, the decision is no longer pending.
     """
     image = json.loads(record.before)
     named = {*record.members, *image["rows"], *(end for link in image["links"] for end in link[:2])}
     names = named & (forgotten | others)
-    gone = set(image["rows"]) if record.undone else names  # nothing restores an undone decision
-    rows = {name: None if name in gone else kept for name, kept in image["rows"].items()}
+    rows = {name: None if name in names else kept for name, kept in image["rows"].items()}
     links = [link for link in image["links"] if not names & set(link[:2])]
     verdicts = {VERDICTS: image[VERDICTS]} if VERDICTS in image else {}
     if verdicts and names & set(record.members):

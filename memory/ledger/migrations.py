@@ -102,11 +102,16 @@ def _to_9(connection: Connection) -> None:
 
     The time of a stored memory is that of its text, since texts were never changed in place without
     their time. Also index verdicts by the texts in their keys, to which dates are added, renew the
-    keys and search terms of all texts again, and delete a note that only schemas before 8 needed.
+    keys and search terms of all texts again, and delete a note that only schemas before 8 needed,
+    and what undone decisions had saved.
 
     What a ledger of schema 9 has already stays as it is.
     """
     connection.exec_driver_sql("DELETE FROM meta WHERE key = 'last_turn_with_defaults'")
+    connection.exec_driver_sql(
+        """UPDATE decisions SET before = '{"rows": {}, "links": []}' """
+        "WHERE undone AND action <> 'keep_both'"
+    )
     for table, column, kind in _missing(connection):
         connection.exec_driver_sql(f'ALTER TABLE {table} ADD COLUMN "{column}" {kind}')
         if column == "said":

@@ -96,7 +96,7 @@ def undo(
         elif record.survivors:
             _take_back(writer, record)
         writer.distinct.restore(record.verdicts)
-        writer.decisions.mark_undone(record.number, pending=False)
+        writer.decisions.mark_undone(record, pending=False)
         members = [row.memory for row in writer.memories.rows(record.members).values()]
         if record.survivors and keep_apart:
             keys = {member.id: member.dated_key for member in members}
@@ -163,7 +163,7 @@ def reopen_pending(
         for record in reversed(questions):
             if _is_undoable(record) and not writer.decisions.after(record):
                 _take_back(writer, record)
-                writer.decisions.mark_undone(record.number, pending=True)
+                writer.decisions.mark_undone(record, pending=True)
                 reopened.add(record.number)
         return [
             record

@@ -399,9 +399,8 @@ class MemoryWriter:
             writer.memories.insert_all([arrival.memory])
             self.embeddings.keep(writer, [(arrival.memory.content, arrival.vector)])
         before = NOTHING_BEFORE
-        if survivors or decision.model == PERSON:
-            before = writer.memories.image([member.id for member in decision.members])
         if survivors:
+            before = writer.memories.image([member.id for member in decision.members])
             self._replace(writer, decision, made)
         if decision.distinct or decision.model == PERSON:
             before = self._mark_distinct(writer, decision, before)

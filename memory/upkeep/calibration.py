@@ -166,7 +166,10 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
     (0, {})
     """
     with store.ledger.reading() as reader:
-        answered = [pair for record in reader.decisions.by_person() for pair in _answered(record)]
+        records = reader.decisions.by_person()
+        rows = reader.memories.rows([name for record in records for name in record.members])
+        now = {name: row.memory for name, row in rows.items() if not row.forgotten}
+        answered = [pair for record in records for pair in _answered(record, now)]
         memories = [memory for older, newer, _ in answered for memory in (older, newer)]
         vectors = reader.vectors.of(text_key(memory.content) for memory in memories)
     pairs: dict[str, AlikePair] = {}
@@ -180,15 +183,18 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
     return list(pairs.values()), answers
 
 
-def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
+def _answered(
+    record: DecisionRecord, now: Mapping[str, Memory]
+) -> Iterator[tuple[Memory, Memory, Answer]]:
     rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
+    before = {name: row and _memory(row) for name, row in rows.items()}
     apart = {frozenset(map(text_of, known.pair[1:])) for known in record.verdicts}
-    members = [row for name in record.members if (row := rows.get(name)) is not None]
-    for a, b in combinations(members, 2):
-        keys = frozenset((a["text_key"], b["text_key"]))
-        answer = Answer.APART if keys in apart else _joined(record, a["id"], b["id"])
+    found = (before.get(name, now.get(name)) for name in record.members)
+    for a, b in combinations([member for member in found if member], 2):
+        keys = frozenset((text_key(a.content), text_key(b.content)))
+        answer = Answer.APART if keys in apart else _joined(record, a.id, b.id)
         if answer is not None and len(keys) == 2:
-            yield _memory(a), _memory(b), answer
+            yield a, b, answer
 
 
 def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:

@@ -86,6 +86,17 @@ def test_of_two_equal_texts_the_better_written_one_stays(
     assert survivor.memory.content == {"older": older, "newer": newer}[shown]
 
 
+def test_a_better_written_copy_of_two_that_a_person_keeps_apart_shows_in_the_one_that_takes_it(
+    make_memory: MakeMemory,
+) -> None:
+    stored = [make_memory(text) for text in ("ana rows", "ana rows!")]
+    matches = [SearchResult(memory, 1.0) for memory in stored]
+    decision, _ = decide_new(make_memory("Ana rows."), matches, Rules())
+    assert isinstance(decision, Decision)
+    [kept] = decision.survivors
+    assert (kept.memory.id, kept.memory.content) == (stored[0].id, "Ana rows.")
+
+
 def test_nothing_similar_is_added(make_memory: MakeMemory) -> None:
     decision, match = decide_new(make_memory(SHORT), [], RULES)
     assert isinstance(decision, Decision)
