@@ -262,15 +262,7 @@ _OWNED_VERB = re.compile(
     r"|\b\w{2,}(?:ed|s)\b (?:a|an|the|my|our|his|her|their|to|in|on|at|with|for|by|up|me|us|as|it|"
     r"\w+ing|[a-z]+)\b)",
 )
-_NAMED = re.compile(
-    r"^(?!(?:That|This|It|There|What|Here|These|Those|How|Why|Who|Both|Everyone|Everything|"
-    r"Nothing|Something|Anything|Someone|Even|Every|Each|All|Some|Such|One|Games?|People|Life|"
-    r"Nature)\b|\w+ing\b)(?:The (?!\d)[\w-]+|[A-Z][\w']+)(?: [A-Z][\w']+| (?:and|of|in|at) [\w']+|"
-    r" [a-z]+)?(?: [a-z]+)? (?:is|was|are|were|has|had|will|can|lives|works|\w{3,}(?:ed|es|s))\b "
-)
 _OWNED = ("My ", "my ", "Our ", "our ")
-_FACTUAL = re.compile(r"\d|(?<=[a-z,] )[A-Z][a-z]")
-_FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|we|us|our|mine|myself|We|My|Our)\b")
 COMPANY = re.compile(
     r"\b(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
     r"daughter|team|band|girlfriend|boyfriend|brother|sister|dogs?|mom|mum|dad|parents|siblings|"
@@ -369,8 +361,7 @@ def _declares(clause: str) -> bool:
     if _WITH_SPEAKER.match(clause) or _MINE.match(clause):
         return True
     if not _SUBJECT.match(clause):
-        named = _NAMED.match(clause) and _FACTUAL.search(clause)
-        return named is not None and _FIRST_PERSON.search(clause) is None
+        return False
     past = any(plain_form(word.lower()).past for word in clause.split()[2:])
     return past or not clause.startswith(_OWNED) or _OWNED_VERB.match(clause) is not None
 
@@ -398,8 +389,10 @@ def _is_english(predicate: str) -> bool:
     if verb is None or verb["before"].strip() or verb["verb"].endswith(("ed", "ing")):
         return True
     words = predicate.lower().split()
-    return verb["verb"].lower() in _KNOWN_VERBS or any(
-        len(word) >= _FEWEST_LETTERS and not content_words(word) for word in words
+    return (
+        len(words) == 1
+        or verb["verb"].lower() in _KNOWN_VERBS
+        or any(len(word) >= _FEWEST_LETTERS and not content_words(word) for word in words)
     )
 
 
