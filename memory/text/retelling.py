@@ -230,8 +230,8 @@ _PLACE = (
     r"(?:(?:on|in|at|around|since|during|for|by) (?:the |my |our |a |an )?[\w'-]+(?: [\w'-]+)?,? )"
 )
 _CIRCUMSTANCE = (
-    r"(?:(?:even |especially )?(?:(?:when|while|whenever|after|before|as|besides|since|because|"
-    r"though|although|even though) [^,.]{2,60}|(?:with|without|apart from|to|like|in|on|at|for|"
+    r"(?:(?:even |especially )?(?:(?:when|while|whenever|after|before|besides|since|because|"
+    r"though|although|even though) [^,.]{2,60}|(?:as an?|with|without|apart from|in|on|at|for|"
     r"during|despite|instead of|at first|outside|off|beyond|aside)(?: [^\s,.]+){1,5}), (?:and )?)"
 )
 _SUBJECT = re.compile(
@@ -377,11 +377,11 @@ def speaks_as_one(clause: str) -> bool:
     start = _WITH_SPEAKER.match(clause) or _OWN_SUBJECT.match(clause)
     if start is None:
         return _FOREIGN.search(clause) is None
-    if not _is_english(clause[start.end() :]):
-        return False
-    later = [found.start() for found in _FOREIGN.finditer(clause, start.end())]
-    between = clause[start.end() : later[-1]] if later else ""
-    return not any(plain_form(word.lower()).word in REPORTS for word in between.split())
+    own = {start.end() - 1, start.end() - 2}  # of "I" and of "we"
+    others = [one.start() for one in _FOREIGN.finditer(clause) if one.start() not in own]
+    before = clause[: others[-1]].lower().split() if others else []
+    is_report = any(plain_form(word).word in REPORTS for word in before)
+    return not is_report and _is_english(clause[start.end() :])
 
 
 def _is_english(predicate: str) -> bool:

@@ -78,6 +78,8 @@ def test_what_cannot_be_rewritten_is_kept_as_it_was_said(text: str) -> None:
         "My sister goes, I hate my job at the bank and I want to be a baker",
         "In the film the guy was like, I sold my kidney",
         "My son keeps saying I want a hamster",
+        "As the song goes, I was born to run",
+        "Because my wife says I hate sushi, we eat pizza",
         "Anna - I moved to Kyoto",
         "Ben just wrote\nI'm stuck in Oslo",
         "Mein Bruder sagt: Ich heirate nie.",
