@@ -49,10 +49,11 @@ _OPENER = re.compile(
     re.IGNORECASE,
 )
 _VOCATIVE = re.compile(r"^[A-Z]\w+[,!] (?=\w)")
+_OWN = re.compile(r"(?:I|[Ww]e|[Mm]y|[Oo]ur)\b")
 _SPLICED = re.compile(r"^(?:I|[Ww]e)\b(?! (?:and|,))")
 _BREAK = re.compile(
-    r"(?P<splice>, )(?=(?:I|we|my)\b)|(?P<joined>,? (?:but|and|so)) (?=(?:I|"
-    r"we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|our)\b)|"
+    r", (?=(?:I|we|my)\b)|(?P<joined>,? (?:but|and|so)) (?=(?:I|"
+    r"we)\b(?! (?:and|both)\b))|(?P<owned>, (?:but|and|so) )(?=(?:my|our)\b)|"
     r"(?<=\w)-+ (?=[A-Za-z])|(?<!\s)\s++[-–—]++\s++|(?:(?<!\s)\s++)?+"
     r"(?:[–—]|--++|;|\.\.\.++)\s*+|, (?=(?:check|take a look|here's|"
     r"look at|can't wait|and can't wait|you know|right|huh|thanks|bye|how about|what about|any|"
@@ -113,7 +114,7 @@ _THIS = re.compile(
     r"[\w-]+)"
 )
 _FEWEST_WORDS = 3
-_FEWEST_LETTERS = 3
+_FEWEST_LETTERS, _LONGEST_LABEL = 3, 3
 _MOST_LOST = 1
 """How many content words may be cut off a sentence."""
 LONGEST = 320
@@ -172,7 +173,11 @@ def _parts(sentence: str) -> list[str]:
 def _begins_clause(match: re.Match[str], before: str) -> bool:
     if match["joined"]:
         return not ends_in_company(before)
-    return not match["splice"] or _SPLICED.match(_OPENER.sub("", before.strip())) is not None
+    if match["owned"] or not _OWN.match(match.string, match.end()):
+        return True
+    bare = _OPENER.sub("", before.strip())
+    is_label = match.group() == ", " or 0 < len(bare.split()) <= _LONGEST_LABEL  # "Tom - I ..."
+    return not is_label or _SPLICED.match(bare) is not None
 
 
 def _is_addition(part: str) -> bool:
@@ -225,8 +230,8 @@ _PLACE = (
     r"(?:(?:on|in|at|around|since|during|for|by) (?:the |my |our |a |an )?[\w'-]+(?: [\w'-]+)?,? )"
 )
 _CIRCUMSTANCE = (
-    r"(?:(?:even |especially )?(?:(?:when|while|whenever|after|before|as|besides|since|because|"
-    r"though|although|even though) [^,.]{2,60}|(?:with|without|apart from|to|like|in|on|at|for|"
+    r"(?:(?:even |especially )?(?:(?:when|while|whenever|after|before|besides|since|because|"
+    r"though|although|even though) [^,.]{2,60}|(?:as an?|with|without|apart from|in|on|at|for|"
     r"during|despite|instead of|at first|outside|off|beyond|aside)(?: [^\s,.]+){1,5}), (?:and )?)"
 )
 _SUBJECT = re.compile(
@@ -257,15 +262,7 @@ _OWNED_VERB = re.compile(
     r"|\b\w{2,}(?:ed|s)\b (?:a|an|the|my|our|his|her|their|to|in|on|at|with|for|by|up|me|us|as|it|"
     r"\w+ing|[a-z]+)\b)",
 )
-_NAMED = re.compile(
-    r"^(?!(?:That|This|It|There|What|Here|These|Those|How|Why|Who|Both|Everyone|Everything|"
-    r"Nothing|Something|Anything|Someone|Even|Every|Each|All|Some|Such|One|Games?|People|Life|"
-    r"Nature)\b|\w+ing\b)(?:The (?!\d)[\w-]+|[A-Z][\w']+)(?: [A-Z][\w']+| (?:and|of|in|at) [\w']+|"
-    r" [a-z]+)?(?: [a-z]+)? (?:is|was|are|were|has|had|will|can|lives|works|\w{3,}(?:ed|es|s))\b "
-)
 _OWNED = ("My ", "my ", "Our ", "our ")
-_FACTUAL = re.compile(r"\d|(?<=[a-z,] )[A-Z][a-z]")
-_FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|we|us|our|mine|myself|We|My|Our)\b")
 COMPANY = re.compile(
     r"\b(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
     r"daughter|team|band|girlfriend|boyfriend|brother|sister|dogs?|mom|mum|dad|parents|siblings|"
@@ -364,8 +361,7 @@ def _declares(clause: str) -> bool:
     if _WITH_SPEAKER.match(clause) or _MINE.match(clause):
         return True
     if not _SUBJECT.match(clause):
-        named = _NAMED.match(clause) and _FACTUAL.search(clause)
-        return named is not None and _FIRST_PERSON.search(clause) is None
+        return False
     past = any(plain_form(word.lower()).past for word in clause.split()[2:])
     return past or not clause.startswith(_OWNED) or _OWNED_VERB.match(clause) is not None
 
@@ -381,11 +377,11 @@ def speaks_as_one(clause: str) -> bool:
     start = _WITH_SPEAKER.match(clause) or _OWN_SUBJECT.match(clause)
     if start is None:
         return _FOREIGN.search(clause) is None
-    if not _is_english(clause[start.end() :]):
-        return False
-    later = [found.start() for found in _FOREIGN.finditer(clause, start.end())]
-    between = clause[start.end() : later[-1]] if later else ""
-    return not any(plain_form(word.lower()).word in REPORTS for word in between.split())
+    own = {start.end() - 1, start.end() - 2}  # of "I" and of "we"
+    others = [one.start() for one in _FOREIGN.finditer(clause) if one.start() not in own]
+    before = clause[: others[-1]].lower().split() if others else []
+    is_report = any(plain_form(word).word in REPORTS for word in before)
+    return not is_report and _is_english(clause[start.end() :])
 
 
 def _is_english(predicate: str) -> bool:
@@ -393,8 +389,10 @@ def _is_english(predicate: str) -> bool:
     if verb is None or verb["before"].strip() or verb["verb"].endswith(("ed", "ing")):
         return True
     words = predicate.lower().split()
-    return verb["verb"].lower() in _KNOWN_VERBS or any(
-        len(word) >= _FEWEST_LETTERS and not content_words(word) for word in words
+    return (
+        len(words) == 1
+        or verb["verb"].lower() in _KNOWN_VERBS
+        or any(len(word) >= _FEWEST_LETTERS and not content_words(word) for word in words)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import NamedTuple
 
 from memory.text.boundary import guarded
@@ -97,7 +97,9 @@ def statements(
     for japanese, run in groupby(own, is_japanese):
         if japanese:
             found += [
-                (_retold_japanese(said, speaker, at), said) for said in run if _declares(said)
+                (_retold_japanese(said, speaker, at) if _declares(said) else said, said)
+                for said in run
+                if _may_state(said)
             ]
         else:
             found += _english_or_as_said(list(run), speaker, at, tuple(listeners))
@@ -184,6 +186,7 @@ _LABEL = re.compile(r":(?=\s|$)|：|^>")
 """What stands before the words of somebody else, in any language."""
 _OPENED = re.compile(r"(?:(?<![^\s(])\"|[“„«»「『])(?=[\s\w¿¡])")
 _OPENED_BEFORE_I = re.compile(r"(?<![^\s(])['‘`](?=(?:I|[Mm]y|[Ww]e)\b)")
+_LINE_END = re.compile(r"[ \t\r]*+\n")
 _MOST_QUOTED, _SALUTATION = 2_000, 3
 
 
@@ -194,16 +197,24 @@ def _own_words(text: str, speaker: str) -> tuple[list[str], str]:
     rewritten. A rest of more than 2,000 characters is left out: it is a document.
     """
     own, at = list[str](), 0
-    for sentence in sentences(text):
+    said = sentences(text)
+    for sentence, following in zip_longest(said, said[1:], fillvalue=""):
         at = text.index(sentence, at)
         request = _request(sentence)
         bare = without_lead(request["what"].strip() if request else sentence)
-        if _quotes(bare, speaker):
+        ends_line = _LINE_END.match(text, at + len(sentence))
+        if _quotes(bare, speaker) or (ends_line and _introduces(bare, following)):
             rest = text[at:].strip()
             return own, rest if len(rest) <= _MOST_QUOTED else ""
         own.append(request["what"].strip() if request else sentence)
         at += len(sentence)
     return own, ""
+
+
+def _introduces(line: str, following: str) -> bool:
+    """Return whether a line that is no sentence of the speaker stands before one with "I"."""
+    is_heading = line[-1:].isalnum() and not tells_of_self(line) and without_greeting(line, ())
+    return bool(is_heading and tells_of_self(following))
 
 
 def _quotes(sentence: str, speaker: str) -> bool:
@@ -215,7 +226,7 @@ def _quotes(sentence: str, speaker: str) -> bool:
     if _LABEL.search(sentence):
         return True
     japanese = is_japanese(sentence)
-    for quoted in quotations(sentence):
+    for quoted in quotations(sentence) if len(sentence) <= _MOST_QUOTED else ():
         if japanese or tells_of_self(quoted) or ADDRESSED.search(quoted):
             return True
         sentence = sentence.replace(quoted, "")
@@ -243,6 +254,7 @@ _ELSEWHERE = re.compile(
 _DECLARES = re.compile(
     r"(?:です|ます|でした|ました|ません|ない|だ|だった|た|る|う|く|す|つ|ぬ|ぶ|む|い)(?:よ|ね|わ|の)*$"
 )
+_PARTICLE = re.compile("[はがを]")
 _TOPIC = re.compile(r"^[^、。]{1,15}?[はが]")
 _TIME_TOPIC = re.compile(r"^[0-9年月日今来先毎昨去週曜朝晩夜]+[はが、]")
 _KIN = re.compile(
@@ -257,15 +269,23 @@ _SHORTEST_JA = 5
 _LONGEST_JA = 200
 
 
-def _declares(sentence: str) -> bool:
-    bare = sentence.strip().rstrip("。!！")
+def _may_state(sentence: str) -> bool:
+    bare = _bare(sentence)
     return (
         not sentence.endswith(("?", "？", "か。", "か"))
         and _SHORTEST_JA <= len(bare) <= _LONGEST_JA
         and not _THIN.search(bare)
         and not _ELSEWHERE.search(bare)
-        and _DECLARES.search(bare) is not None
+        and (_declares(sentence) or _PARTICLE.search(bare) is not None)
     )
+
+
+def _declares(sentence: str) -> bool:
+    return _DECLARES.search(_bare(sentence)) is not None
+
+
+def _bare(sentence: str) -> str:
+    return sentence.strip().rstrip("。!！")
 
 
 def _retold_japanese(text: str, name: str, at: datetime) -> str:

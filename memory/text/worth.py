@@ -439,7 +439,8 @@ def _tells(sentence: str) -> bool:
     known = NEGATIONS | TEMPORAL | _PEOPLE | MONTHS.keys()
     stems = {word.partition("'")[0] for word in words}
     may_be_foreign = len(words) >= _FEWEST and stems.isdisjoint(_EMPTY)
-    return may_be_foreign or any(word in known or word.endswith("n't") for word in words)
+    plain = words | {plain_form(word).word for word in words}
+    return may_be_foreign or any(word in known or word.endswith("n't") for word in plain)
 
 
 def _is_whole(bare: str) -> bool:
