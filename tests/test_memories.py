@@ -119,7 +119,14 @@ def test_a_recall_keeps_to_what_is_asked_for(memories: Memories) -> None:
 
 
 MATCHES = [
-    ("Ana's profile", {"Ana works at Orbis.", "Ana lives in Faro."}),
+    ("everything about Ana", {"Ana works at Orbis.", "Ana lives in Faro."}),
+    ("Ana's employer", set()),
+    ("Ana Berg", set()),
+    ("", set()),
+    ("猫", set()),
+    ("The API key ab-1x", {"The API key is ab-1x-secret."}),
+    ("The API key ab-7y", set()),
+    ("351912345678", {"Her number: +351 912 345 678."}),
     ("where Ana lives", {"Ana lives in Faro."}),
     ("ana@example.org", {"Write to ANA@example.org."}),
     ("the number 415 555 0123", {"Call +1-415-555-0123.", "Call (415) 555-0123."}),
@@ -145,6 +152,7 @@ def test_a_description_names_no_more_than_it_says(description: str, named: set[s
         "The red lamp is new.",
         "Wing B is closed.",
         "Call 4155550123456.",
+        "The API key is cd-2z-secret.",
         "Plate KX-7732 is Leon's.",
         "Orbis GmbH sells lamps.",
     }
@@ -158,7 +166,9 @@ def test_a_description_names_no_more_than_it_says(description: str, named: set[s
         ("Ana's employer", []),
         ("Ana's phone number", ["Ana's phone is new."]),
         ("Ana", ["Ana's phone is new.", "Ana rows.", "Leo is Ana's boss."]),
-        ("Leo's employer", ["Leo is Ana's boss."]),
+        ("Leo's employer", []),
+        ("about Leo", ["Leo is Ana's boss."]),
+        ("Leo's boss", ["Leo is Ana's boss."]),
     ],
 )
 def test_a_users_own_name_names_no_memory_by_itself(description: str, named: list[str]) -> None:

@@ -534,10 +534,11 @@ def forget(
 def _forget_matching(context: typer.Context, description: str, user: str, yes: bool) -> None:
     """Show the memories of a user that a description names, ask, and erase them."""
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
-        rows = reader.memories.newest(None, models.Scope.of_user(user))
-        found = assembly.matching([row.memory for row in rows], description)
+        found = assembly.described(reader, user, description)
     if not found:
-        err().print(f"nothing of {user} is named by {description!r}")
+        err().print(
+            f"nothing of {user} is named by {description!r}; a name alone names all with it"
+        )
         return
     show(grid([(memory.id, Text(excerpt(memory.content))) for memory in found], fixed=1))
     err().print(f"{counted(len(found), 'memory')} of {user}, with all that they were made from")

@@ -210,7 +210,7 @@ def test_what_a_description_names_is_shown_and_erased(run: Run) -> None:
     assert "Mia rows." not in shown.stdout
     assert [one["content"] for one in exported(run)] == ["Mia rows."]
     again = run("memory-dedup", "forget", "--user", "Mia", "--matching", "Ana").stderr
-    assert again == "nothing of Mia is named by 'Ana'\n"
+    assert again == "nothing of Mia is named by 'Ana'; a name alone names all with it\n"
 
 
 def test_a_file_is_audited_and_nothing_is_stored(run: Run, tmp_path: Path) -> None:
