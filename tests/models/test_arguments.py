@@ -99,6 +99,7 @@ MISUSES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda m: m.forget_user(""), "forget_user: user must be a name"),
     (lambda m: m.matching(" ", user="Mia"), "matching: description must"),
     (lambda m: m.history(3), "history: memory_id must"),
+    (lambda m: m.history("mem_000000000000"), "no live memory has the id 'mem_000000000000'"),
     (
         lambda m: m.undo(1.5),
         "undo: target must be the number of a decision, the id",
