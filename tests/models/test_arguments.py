@@ -113,6 +113,12 @@ MISUSES: list[tuple[Callable[[Any], Any], str]] = [
         lambda _: public.Memories("sqlite:///mia.db"),
         "Memories: file must be the path of a file on disk (a URL is ledger_url=...), not 'sqlite",
     ),
+    (lambda _: public.Memories("x" * 300), "Memories: file cannot be used: File name too long; w"),
+    (lambda _: public.Memories("~no_such_user/mia.db"), "Memories: file cannot be used: Could not"),
+    (
+        lambda _: public.Reading(owner="user"),
+        "Reading: has no argument owner; it takes text_key, user_key",
+    ),
     (lambda _: public.Memories(":memory:"), "Memories: file must be the path of a file on disk"),
     (lambda _: public.Memories("."), f"Memories: {Path.cwd()} is a folder; name a file in it"),
     (
