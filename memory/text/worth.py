@@ -384,9 +384,9 @@ def without_lead(sentence: str) -> str:
 def is_kept_as_said(sentence: str, bare: str) -> bool:
     """Return whether a sentence that the rules cannot rewrite may state a fact of its speaker.
 
-    `bare`: the sentence without greetings. A question is never
-    kept, and neither is an exclamation without "I", a number or a handle. In English, small talk is
-    left out too; of other languages the rules know too little.
+    `bare`: the sentence without greetings. A question is never kept, and neither is an exclamation
+    without "I", a number or a handle. In English, small talk is left out too; of other languages
+    the rules know too little.
 
     >>> [is_kept_as_said(said, said) for said in ("Kann kein Gluten essen", "Wer kann kochen?")]
     [True, False]
