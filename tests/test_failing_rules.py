@@ -134,6 +134,7 @@ SAID = [
     "私は昨日、東京に引っ越しました。うちの犬の名前はモモです。",
     "I'd been to Peru with my aunt before my wedding. Note: I am vegan.",
     "I had soup with a client downtown.",
+    "Dog died on Monday.\nHe was called Bosco.",
 ]
 _ONE_OF = 8
 """One rule of so many fails in every run, the others in the drills."""

@@ -49,7 +49,7 @@ def run(folder: Path, *args: str) -> str:
 DAY = r"\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d\]"
 SAYS = {
     "README.md 1": rf"{DAY} Mia has a black cat\.\n",
-    "README.md 2": rf"\[\]\n\['{DAY} Mia moved to Porto in 2021\.'\]\n",
+    "README.md 2": rf"\['{DAY} Mia moved to Porto in 2021\.'\]\n",
     "docs/library.md 1": (
         r"add nothing similar mem_[0-9a-f]{12} Mia has a black cat\.\n"
         rf"\['{DAY} Mia has a black cat\.'\]\n"

@@ -321,8 +321,9 @@ def _is_change(newer: _Statement, older: _Statement) -> bool:
     if same_subject:
         shared -= {_stem(older.words[0])}
     own = len(older.content) - same_subject
-    enough = len(shared) >= 2 or (same_subject and own <= 2)
-    return enough and len(shared) * 2 >= max(own, 1)
+    if len(shared) < 2:
+        return same_subject and own <= 2 and len(shared) * 2 >= max(own, 1)
+    return len(shared) * 2 >= own or newer.content <= older.content
 
 
 _OF_THE_PAST = re.compile(

@@ -306,10 +306,10 @@ _UNSTATED = frozenset({"fact", "daily", "neutral"})
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
     """Return a copy of `text_of`, with values taken over from a group of memories.
 
-    `group` is ordered oldest first. The id and the text stay those of `text_of`, the time is that of
-    the newest member. Category, emotion and each value of the metadata are those stated last; a
+    `group` is ordered oldest first. The id and the text stay those of `text_of`; the time is the
+    newest member's. Category, emotion and each value of the metadata are those stated last; a
     default does not count as stated. Tags and turns are those of all members. Intensity, importance
-    and expiry are the highest that was stated of any member.
+    and expiry are the highest that a member states.
 
     >>> old = store.new_memory("Mia rows.").model_copy(update={"importance": 5, "tags": ("sport",)})
     >>> new = store.new_memory("Mia rows on Sundays.").model_copy(update={"tags": ("sunday",)})

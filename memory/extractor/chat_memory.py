@@ -31,7 +31,7 @@ from memory.models import (
     checked,
 )
 from memory.runtime import LoopThread, in_thread
-from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user, matching
+from memory.store import Forgotten, ForgottenUser, MemoryStore, described, forget_user
 from memory.text import clean, undated
 
 
@@ -342,6 +342,8 @@ class ChatMemory:
         >>> outcome = await chat.remember("Gus rows.", user="Gus")
         >>> [record.number == outcome.number for record in await chat.history(outcome.memory.id)]
         [True]
+
+        Raises: MemoryNotFound if there never was such a memory.
         """
         self._check_open()
         return await in_thread(self._store.history, memory_id)
@@ -430,6 +432,7 @@ class ChatMemory:
 
         It says which memories `forget` would have to erase; look at them first. A name, an e-mail
         address or a number of six or more digits in the description must be in each of them.
+        Superseded memories are among them.
 
         >>> outcome = await chat.remember("Eve's phone number is 5550100.", user="Eve")
         >>> [found.content for found in await chat.matching("Eve's phone number", user="Eve")]
@@ -438,7 +441,11 @@ class ChatMemory:
         Raises: InputError if the description or the user is empty; LedgerError.
         """
         self._check_open()
-        return await in_thread(matching, await in_thread(self._newest, user, None), description)
+        return await in_thread(self._described, user, description)
+
+    def _described(self, user: str, description: str) -> Sequence[Memory]:
+        with self._store.ledger.reading(self._store.clock()) as reader:
+            return described(reader, user, description)
 
     async def forget_user(self, user: str) -> ForgottenUser:
         """Erase all memories of a user, and their turns that are not extracted yet, permanently.

@@ -80,7 +80,7 @@ class MemoryRows(Successors):
     def live(self) -> Iterator[Row]:
         return self._pages(_LIVE)
 
-    def first_of(self, user: str, limit: int) -> list[Row]:
+    def first_of(self, user: str, limit: int | None) -> list[Row]:
         query = sa.select(t.memories.c.id).where(t.memories.c.user == user)
         names = list(self._connection.scalars(query.order_by(t.memories.c.seq).limit(limit)))
         return list(self.rows(names).values())

@@ -254,7 +254,12 @@ def collapse(texts: Sequence[str]) -> list[Collapsed]:
     hidden = {n for also in groups.values() for n in also}
     ranks = {n: min(n, *groups.get(n, ()), n) for n in range(len(texts)) if n not in hidden}
     shown = sorted(ranks, key=ranks.__getitem__)
-    pairs = [(a, b) for a, b in combinations(shown, 2) if _contradict(texts[a], texts[b])]
+    stating = {n: [texts[n], *(texts[m] for m in groups.get(n, ()))] for n in shown}
+    pairs = [
+        (a, b)
+        for a, b in combinations(shown, 2)
+        if any(_contradict(one, other) for one in stating[a] for other in stating[b])
+    ]
     return [
         Collapsed(
             texts[n],
@@ -269,8 +274,8 @@ def collapse(texts: Sequence[str]) -> list[Collapsed]:
 @guarded(lambda *_: False)
 def _contradict(a: str, b: str) -> bool:
     left, right = (set(text.casefold().split()) for text in (a, b))
-    if 2 * len(left & right) < min(len(left), len(right)):  # most pairs: nothing to parse
-        return False
+    if not has_cjk(a) and 2 * len(left & right) < min(len(left), len(right)):
+        return False  # as most pairs: nothing to parse
     if len(differing(a, b)) != 1:
         return False
     negations = [parse(text).negations for text in (a, b)]

@@ -519,6 +519,7 @@ _CODE = re.compile(
 )
 _SEPARATORS = re.compile(r"[-–._: /()]")
 _LETTER = re.compile(r"(?<=[^\W\d_] )[A-HJ-Z](?![\w'’])")  # "Building A", not the word I
+_GENITIVE = re.compile(r"(?<=\w)['’]s\b|s['’](?!\w)")
 _FEWEST_DIGITS = 6
 _RUN = re.compile(
     r"[\u30a1-\u30fa\u30fc]{2,}|[\u3400-\u9fff々][\u3040-\u309f]?(?:[\u30a1-\u30fa\u30fc\u3400-\u9fff々])+"
@@ -538,7 +539,8 @@ def identifiers(text: str) -> frozenset[str]:
     for word in _CODE.findall(_MAIL.sub(" ", text)):
         code = _SEPARATORS.sub("", word)
         if sum(map(str.isdecimal, code)) >= _FEWEST_DIGITS:
-            found |= {code, re.sub(r"^\+\d{1,3}(?=\d{10}$)", "", code)}
+            local = re.sub(r"^\+\d{1,3}(?=\d{10}$)", "", code)
+            found |= {code.removeprefix("+"), local.removeprefix("+")}
     return frozenset(mails | found)
 
 
@@ -547,40 +549,91 @@ class _Text:
     identifiers: frozenset[str]
     names: frozenset[str]
     words: frozenset[str]
+    shown: str
 
     @classmethod
     def of(cls, text: str) -> _Text:
         """Read a text. In Japanese and Chinese, which have no capitals, all words are names."""
+        shown = normalise(text)
         found = [one for one in tokens(text) if one.kind in (Kind.CONTENT, Kind.NUMBER)]
-        names = {one.key for one in found if is_name(one)} | {*_RUN.findall(normalise(text))}
+        names = {one.key for one in found if is_name(one)} | {*_RUN.findall(shown)}
         names |= {*_LETTER.findall(text)}
-        words = {one.key for one in found if not has_cjk(one.surface)} - names
-        return cls(identifiers(text), frozenset(names), frozenset(words))
+        words = {one.key.strip(":/") for one in found if not has_cjk(one.surface)} - {*names, ""}
+        return cls(identifiers(text), frozenset(names), frozenset(words), shown)
+
+    def has_name(self, name: str, written: Set[str]) -> bool:
+        """Return whether the text has a name; of those in `written`, capitals count: Rose, rose."""
+        return (
+            name in self.names
+            or (name in self.words and name not in written)
+            or (has_cjk(name) and name in self.shown)
+        )
+
+    def has_word(self, word: str) -> bool:
+        return word in self.words or word in self.names
+
+    def has_part(self, code: str) -> bool:
+        """Return whether a code is a part of a longer one, such as "sk-17q" of "sk-17q-secret"."""
+        longer = (word.replace(":", "-") for word in self.words)
+        return _is_code(code) and any(f"-{code}-" in f"-{word}-" for word in longer)
+
+    def needs(self, name: str) -> bool:
+        """Return whether a word is surely a name: not the first word, nor Japanese or Chinese."""
+        return not has_cjk(name) and not self.shown.startswith(name.casefold())
+
+
+def described(reader: Reader, user: str, description: str) -> list[Memory]:
+    """Return the memories of a user that `matching` names, as `forget` takes them, newest first.
+
+    Superseded and expired memories are among them. A retired memory that was replaced can only be
+    forgotten with the one that replaced it, which is returned.
+
+    >>> outcome = memories.remember("Gil has a yak.", user="Gil")
+    >>> newer = memories.remember("Gil has a yak!", user="Gil")  # replaces the first
+    >>> with store.ledger.reading() as reader:
+    ...     [memory.content for memory in described(reader, "Gil", "the yak")]
+    ['Gil has a yak!']
+    """
+    rows = {row.memory.id: row for row in reader.memories.first_of(clean(user), None)}
+    found = {}
+    for memory in matching((row.memory for row in rows.values()), description):
+        row: Row | None = rows[memory.id]
+        for _ in rows:  # a damaged ledger may lead back
+            if row is None or row.live or row.until is not None:
+                break
+            row = rows.get(row.successor_id or "")
+        if row is not None:
+            found[row.memory.id] = row.memory
+    return sorted(found.values(), key=lambda memory: memory.timestamp, reverse=True)
 
 
 def matching(memories: Iterable[Memory], description: str) -> list[Memory]:
     """Return the memories that a description names, in the order of `memories`.
 
     If it has an e-mail address or a number of six or more digits, these are the memories with all
-    of them. If it has names, these are the memories with all of its names; words that are in some
-    of them, such as "phone", choose among them. If no word is in any and the memories are of the
-    user who is named, nothing is meant. Otherwise all its words must be in a memory. Two
-    spellings of one name or code are named with " / " between them: "plate ABC-1234 / abc1234".
+    of them. If it has names, these are the memories with all of its names and numbers; words that
+    are in some of them, such as "phone", must be in each. If no word is in any, "Ana's employer"
+    names nothing, and "about Ana" all memories with the name; but not if it is the user's own.
+    Without a name, all its words must be in a memory. Two spellings of one name or code are named
+    with " / " between them: "plate ABC-1234 / abc1234".
 
     >>> from datetime import UTC, datetime
     >>> texts = "Ana works at Orbis.", "Ana lives in Faro.", "Leo lives in Rome."
     >>> stored = [Memory(content=one, timestamp=datetime(2026, 5, 1, tzinfo=UTC)) for one in texts]
-    >>> [one.content for one in matching(stored, "Ana's profile")]
+    >>> [one.content for one in matching(stored, "everything about Ana")]
     ['Ana works at Orbis.', 'Ana lives in Faro.']
     >>> [one.content for one in matching(stored, "where Ana lives")]
     ['Ana lives in Faro.']
+    >>> matching(stored, "Ana's employer")
+    []
     """
     known = [(memory, _Text.of(memory.content)) for memory in memories]
     spellings = [_Text.of(part) for part in description.split(" / ")]
     if not all(_spell_the_same(one, other) for one, other in pairwise(spellings)):
-        return _named(_Text.of(description), known)
-    words = frozenset[str]().union(*(one.words for one in spellings))
-    found = {id(memory) for one in spellings for memory in _named(replace(one, words=words), known)}
+        spellings = [_Text.of(description)]
+    shared = {word for one in spellings for word in one.words if not _is_code(word)}
+    wanted = [replace(one, words=one.words | shared) for one in spellings]
+    found = {id(memory) for one in wanted for memory in _named(one, known)}
     return [memory for memory, _ in known if id(memory) in found]
 
 
@@ -596,37 +649,38 @@ def _spell_the_same(one: _Text, other: _Text) -> bool:
 
 
 def _is_code(word: str) -> bool:
-    return any(map(str.isdecimal, word)) and any(map(str.isalpha, word))
+    return _has_digit(word) and any(map(str.isalpha, word))
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdecimal, word))
 
 
 def _named(wanted: _Text, known: Sequence[tuple[Memory, _Text]]) -> list[Memory]:
     if wanted.identifiers:
         return [memory for memory, text in known if wanted.identifiers <= text.identifiers]
-    every = {name for _, text in known for name in (*text.names, *text.words)}
+    written = frozenset[str]().union(*(text.names for _, text in known))
     names = {
-        name
-        for name in wanted.names
-        if name in every
-        or (has_cjk(name) and any(name in normalise(memory.content) for memory, _ in known))
+        name for name in wanted.names if any(text.has_name(name, written) for _, text in known)
     }
     if not names:
         words = wanted.words | wanted.names
-        return [memory for memory, text in known if words and words <= text.words | text.names]
-    written = frozenset[str]().union(*(text.names for _, text in known))
-    named = [(memory, text) for memory, text in known if _has_all(names, memory, text, written)]
-    chosen = [memory for memory, text in named if not wanted.words.isdisjoint(text.words)]
+        return [memory for memory, text in known if words and all(map(text.has_word, words))]
+    if any(map(wanted.needs, wanted.names - names)):
+        return []
+    named = [
+        (memory, text)
+        for memory, text in known
+        if all(text.has_name(name, written) for name in names)
+    ]
+    whole = {word for word in wanted.words if any(text.has_word(word) for _, text in named)}
+    parts = set(filter(_has_digit, wanted.words - whole))
     users = [_Text.of(user) for user in {memory.user for memory, _ in named if memory.user}]
-    if wanted.words and names <= {name for user in users for name in user.names | user.words}:
-        return chosen  # "Mia's employer" among Mia's memories, which all may name her
-    return chosen or [memory for memory, _ in named]
-
-
-def _has_all(names: Iterable[str], memory: Memory, text: _Text, written: frozenset[str]) -> bool:
-    """Return whether a memory has all names; of those in `written`, capitals count: Rose, rose."""
-    shown = normalise(memory.content)
-    return all(
-        name in text.names
-        or (name in text.words and name not in written)
-        or (has_cjk(name) and name in shown)
-        for name in names
-    )
+    own = names <= {name for user in users for name in user.names | user.words}
+    if wanted.words and not (whole or parts) and (own or _GENITIVE.search(wanted.shown)):
+        return []  # "Leo's employer", and "Mia employer" among Mia's memories, which all name her
+    return [
+        memory
+        for memory, text in named
+        if all(map(text.has_word, whole)) and all(map(text.has_part, parts))
+    ]

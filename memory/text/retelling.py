@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import takewhile
 
 from memory.text.dating import with_dates
 from memory.text.languages import literal_start
 from memory.text.tokens import plain_form
+from memory.text.vocabulary import PAST, REPORTS
 from memory.text.worth import (
     content_words,
     has_dangling_pronoun,
@@ -47,10 +49,11 @@ _OPENER = re.compile(
     re.IGNORECASE,
 )
 _VOCATIVE = re.compile(r"^[A-Z]\w+[,!] (?=\w)")
-_SPLICED = re.compile(r"^(?:I|[Ww]e|[Mm]y|[Oo]ur)\b(?! (?:and|,))")
+_OWN = re.compile(r"(?:I|[Ww]e|[Mm]y|[Oo]ur)\b")
+_SPLICED = re.compile(r"^(?:I|[Ww]e)\b(?! (?:and|,))")
 _BREAK = re.compile(
-    r"(?P<splice>, )(?=(?:I|we|my)\b)|: (?=(?:I|we|my)\b)|(?P<joined>,? (?:but|and|so)) (?=(?:I|"
-    r"we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|our)\b)|"
+    r", (?=(?:I|we|my)\b)|(?P<joined>,? (?:but|and|so)) (?=(?:I|"
+    r"we)\b(?! (?:and|both)\b))|(?P<owned>, (?:but|and|so) )(?=(?:my|our)\b)|"
     r"(?<=\w)-+ (?=[A-Za-z])|(?<!\s)\s++[-–—]++\s++|(?:(?<!\s)\s++)?+"
     r"(?:[–—]|--++|;|\.\.\.++)\s*+|, (?=(?:check|take a look|here's|"
     r"look at|can't wait|and can't wait|you know|right|huh|thanks|bye|how about|what about|any|"
@@ -111,6 +114,9 @@ _THIS = re.compile(
     r"[\w-]+)"
 )
 _FEWEST_WORDS = 3
+_FEWEST_LETTERS, _LONGEST_LABEL = 3, 3
+_MOST_LOST = 1
+"""How many content words may be cut off a sentence."""
 LONGEST = 320
 _LONGEST_SENTENCE = 2_000  # characters; nobody says a longer sentence in a chat
 
@@ -130,13 +136,23 @@ def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
     if "?" in plain or len(plain) > _LONGEST_SENTENCE:
         return
     for part in _parts(plain):
-        bare = _OPENER.sub("", part.strip(" ,.:" if literal_start(part) else " ,.!:"))
-        bare = _OPENER.sub("", _VOCATIVE.sub("", bare))
-        for name in listeners:
-            bare = re.sub(rf",? {re.escape(name)}$|^{re.escape(name)},? ", "", bare)
+        bare = without_greeting(part, listeners)
         bare = _THIS.sub(_without_pointing, _with_subject(_without_afterthought(bare)))
         if len(bare.split()) >= _FEWEST_WORDS and len(bare) <= LONGEST:
             yield bare
+
+
+def without_greeting(part: str, listeners: Sequence[str]) -> str:
+    """Return a part of a sentence without greetings and without the names in `listeners`.
+
+    >>> without_greeting("Hey Tom, I moved!", ["Tom"])
+    'I moved'
+    """
+    bare = _OPENER.sub("", part.strip(" ,.:" if literal_start(part) else " ,.!:"))
+    bare = _OPENER.sub("", _VOCATIVE.sub("", bare))
+    for name in listeners:
+        bare = re.sub(rf",? {re.escape(name)}$|^{re.escape(name)},? ", "", bare)
+    return bare
 
 
 def _parts(sentence: str) -> list[str]:
@@ -157,7 +173,11 @@ def _parts(sentence: str) -> list[str]:
 def _begins_clause(match: re.Match[str], before: str) -> bool:
     if match["joined"]:
         return not ends_in_company(before)
-    return not match["splice"] or _SPLICED.match(_OPENER.sub("", before.strip())) is not None
+    if match["owned"] or not _OWN.match(match.string, match.end()):
+        return True
+    bare = _OPENER.sub("", before.strip())
+    is_label = match.group() == ", " or 0 < len(bare.split()) <= _LONGEST_LABEL  # "Tom - I ..."
+    return not is_label or _SPLICED.match(bare) is not None
 
 
 def _is_addition(part: str) -> bool:
@@ -171,7 +191,9 @@ def _is_addition(part: str) -> bool:
 
 def _without_afterthought(clause: str) -> str:
     shorter = _AFTERTHOUGHT.sub("", clause).strip(" ,.-")
-    return shorter if len(shorter.split()) >= _FEWEST_WORDS else clause.strip(" ,.-")
+    lost = content_words(clause) - content_words(shorter)
+    is_told = len(lost) > _MOST_LOST and stands_alone(clause)
+    return clause.strip(" ,.-") if is_told or len(shorter.split()) < _FEWEST_WORDS else shorter
 
 
 def _with_subject(clause: str) -> str:
@@ -191,7 +213,7 @@ def _without_pointing(match: re.Match[str]) -> str:
 
 # --- statements -----------------------------------------------------------------------------------
 
-_ADDRESSED = re.compile(
+ADDRESSED = re.compile(
     r"\b(?:you|your|yours|yourself|ya|y'all|u|ur|you're|you've|you'll|you'd)\b", re.IGNORECASE
 )
 _TIME = (
@@ -204,17 +226,25 @@ _TIME = (
     r"year|morning|evening|summer|winter|spring|fall|autumn|\w+day)|(?:a few|a couple of|several|"
     r"some|\w+) (?:day|week|month|year)s? (?:ago|back))(?:,? | - ))"
 )
-_PLACE = r"(?:(?:on|in|at|around|since|during|for|by) (?:the |my |our |a |an )?[\w' -]{2,30}?,? )"
+_PLACE = (
+    r"(?:(?:on|in|at|around|since|during|for|by) (?:the |my |our |a |an )?[\w'-]+(?: [\w'-]+)?,? )"
+)
 _CIRCUMSTANCE = (
-    r"(?:(?:even |especially )?(?:when|while|whenever|after|before|as|besides|with|without|apart "
-    r"from|to|like|in|on|at|for|during|since|because|though|although|even though|despite|instead "
-    r"of|at first|outside|off|beyond|aside) [^,.]{2,60}, (?:and )?)"
+    r"(?:(?:even |especially )?(?:(?:when|while|whenever|after|before|besides|since|because|"
+    r"though|although|even though) [^,.]{2,60}|(?:as an?|with|without|apart from|in|on|at|for|"
+    r"during|despite|instead of|at first|outside|off|beyond|aside)(?: [^\s,.]+){1,5}), (?:and )?)"
 )
 _SUBJECT = re.compile(
     rf"^(?:(?:{_TIME}|{_PLACE}|{_CIRCUMSTANCE})?(?:I|we)(?:'(?:m|ve|ll|d|re))? "
     rf"|(?:{_TIME}|{_CIRCUMSTANCE})?"
     r"(?:(?:one|two|three|four|some|most|all|both) of )?(?:my|our) (?=\w))",
     re.IGNORECASE,
+)
+_OWN_SUBJECT = re.compile(rf"^(?:{_TIME}|{_PLACE}|{_CIRCUMSTANCE})?(?:I|we)\b", re.IGNORECASE)
+_PARTICULAR = re.compile(r"\d+|(?:(?<=[a-z,] )|(?<=[(\"]))[A-Z]\w+")
+_FOREIGN = re.compile(
+    r"(?<!\band )(?<!\bbut )(?<!\bso )(?<!\bbecause )(?<!\bsince )(?<!\bwhen )(?<!\bwhile )"
+    r"(?<!\bthat )(?<!\bif )\b(?:I|[Ww]e)\b"
 )
 _WITH_SPEAKER = re.compile(
     r"^(?:(?:[Mm]y|[Oo]ur) (?:[\w-]+ ){1,2}|[A-Z][a-z]+,? )and I |^(?:Me|I|Myself) and (?:my|our|"
@@ -232,15 +262,7 @@ _OWNED_VERB = re.compile(
     r"|\b\w{2,}(?:ed|s)\b (?:a|an|the|my|our|his|her|their|to|in|on|at|with|for|by|up|me|us|as|it|"
     r"\w+ing|[a-z]+)\b)",
 )
-_NAMED = re.compile(
-    r"^(?!(?:That|This|It|There|What|Here|These|Those|How|Why|Who|Both|Everyone|Everything|"
-    r"Nothing|Something|Anything|Someone|Even|Every|Each|All|Some|Such|One|Games?|People|Life|"
-    r"Nature)\b|\w+ing\b)(?:The (?!\d)[\w-]+|[A-Z][\w']+)(?: [A-Z][\w']+| (?:and|of|in|at) [\w']+|"
-    r" [a-z]+)?(?: [a-z]+)? (?:is|was|are|were|has|had|will|can|lives|works|\w{3,}(?:ed|es|s))\b "
-)
 _OWNED = ("My ", "my ", "Our ", "our ")
-_FACTUAL = re.compile(r"\d|(?<=[a-z,] )[A-Z][a-z]")
-_FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|we|us|our|mine|myself|We|My|Our)\b")
 COMPANY = re.compile(
     r"\b(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
     r"daughter|team|band|girlfriend|boyfriend|brother|sister|dogs?|mom|mum|dad|parents|siblings|"
@@ -283,18 +305,41 @@ def english_statements(
     last: str | None = None
     company = "others"
     for sentence in sentences:
-        kept = None
-        for clause in clauses(sentence, listeners):
-            if _declares(clause) and stands_alone(clause) and is_worth_keeping(clause):
-                kept = last = clause
-                found.append((retold_english(clause, name, at, company), sentence))
-            elif last is not None and _continues(last, clause):
-                kept = last = f"{last}. {clause}"
-                found[-1] = (retold_english(last, name, at, company), sentence)
+        bare = without_greeting(plain_spelling(sentence), listeners)
+        said = [*takewhile(speaks_as_one, clauses(sentence, listeners))]
+        told = [*_told(said, last)]
+        is_whole = _has_particulars_of(bare, [text for text, _ in told])
+        last = None
+        for clause, (text, continues) in zip(said, told, strict=True):
+            if text and is_whole:
+                if continues:
+                    found.pop()
+                found.append((retold_english(text, name, at, company), sentence))
+                last = text
             for named in COMPANY.finditer(clause):
                 company = f"their {named['who'].lower()}"
-        last = kept
     return found
+
+
+def _told(said: Sequence[str], last: str | None) -> Iterator[tuple[str, bool]]:
+    """Yield for each clause what it states, or "", and whether it continues what is told last."""
+    for clause in said:
+        if _declares(clause) and stands_alone(clause) and is_worth_keeping(clause):
+            last = clause
+            yield last, False
+        elif last is not None and _continues(last, clause):
+            last = f"{last}. {clause}"
+            yield last, True
+        else:
+            yield "", False
+
+
+def _has_particulars_of(sentence: str, told: Sequence[str]) -> bool:
+    """Return whether what is told has all names and numbers of the sentence.
+
+    If it has not, the sentence is kept as it was said, so that nothing is lost.
+    """
+    return set(_PARTICULAR.findall(" ".join(told))).issuperset(_PARTICULAR.findall(sentence))
 
 
 def retold_english(text: str, name: str, at: datetime, company: str = "others") -> str:
@@ -311,22 +356,51 @@ def retold_english(text: str, name: str, at: datetime, company: str = "others") 
 
 
 def _declares(clause: str) -> bool:
-    if _ADDRESSED.search(clause) or _INVERTED.search(clause):
+    if ADDRESSED.search(clause) or _INVERTED.search(clause):
         return False
     if _WITH_SPEAKER.match(clause) or _MINE.match(clause):
         return True
     if not _SUBJECT.match(clause):
-        named = _NAMED.match(clause) and _FACTUAL.search(clause)
-        return named is not None and _FIRST_PERSON.search(clause) is None
+        return False
     past = any(plain_form(word.lower()).past for word in clause.split()[2:])
     return past or not clause.startswith(_OWNED) or _OWNED_VERB.match(clause) is not None
+
+
+def speaks_as_one(clause: str) -> bool:
+    """Return whether each "I" and "we" in a clause must be its speaker, in English.
+
+    "I" and "we" are words of other languages, too: "I miei gatti", "We wonen hier".
+
+    >>> speaks_as_one("My sister and I sail"), speaks_as_one("My sister goes, I hate sailing")
+    (True, False)
+    """
+    start = _WITH_SPEAKER.match(clause) or _OWN_SUBJECT.match(clause)
+    if start is None:
+        return _FOREIGN.search(clause) is None
+    own = {start.end() - 1, start.end() - 2}  # of "I" and of "we"
+    others = [one.start() for one in _FOREIGN.finditer(clause) if one.start() not in own]
+    before = clause[: others[-1]].lower().split() if others else []
+    is_report = any(plain_form(word).word in REPORTS for word in before)
+    return not is_report and _is_english(clause[start.end() :])
+
+
+def _is_english(predicate: str) -> bool:
+    verb = _TO_VERB.match(predicate)
+    if verb is None or verb["before"].strip() or verb["verb"].endswith(("ed", "ing")):
+        return True
+    words = predicate.lower().split()
+    return (
+        len(words) == 1
+        or verb["verb"].lower() in _KNOWN_VERBS
+        or any(len(word) >= _FEWEST_LETTERS and not content_words(word) for word in words)
+    )
 
 
 def _continues(last: str, clause: str) -> bool:
     both = f"{last}. {clause}"
     if (
         not _CONTINUATION.match(clause)
-        or _ADDRESSED.search(clause)
+        or ADDRESSED.search(clause)
         or _INVERTED.search(clause)
         or len(both) > LONGEST
         or not has_dangling_pronoun(clause)
@@ -378,6 +452,7 @@ _COMMON_VERBS = frozenset(
     "climb bike jog exercise meditate relax roast wake come leave call wear carry care own wish "
     "stream record".split()
 )
+_KNOWN_VERBS = _COMMON_VERBS | _UNCHANGED | PAST.keys()
 _IRREGULAR = {
     "have": "has", "haven't": "hasn't", "do": "does", "don't": "doesn't", "go": "goes", "be": "is",
     "am": "is", "need": "needs",

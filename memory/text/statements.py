@@ -5,15 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import NamedTuple
 
 from memory.text.boundary import guarded
 from memory.text.cleaning import sentences
 from memory.text.dating import with_dates
-from memory.text.languages import is_japanese
-from memory.text.retelling import english_statements, retold_english
-from memory.text.worth import is_kept_as_said, without_lead, without_mention
+from memory.text.languages import is_japanese, quotations
+from memory.text.retelling import (
+    ADDRESSED,
+    english_statements,
+    plain_spelling,
+    retold_english,
+    speaks_as_one,
+    without_greeting,
+)
+from memory.text.tokens import tells_of_self
+from memory.text.worth import (
+    has_dangling_pronoun,
+    is_kept_as_said,
+    is_question,
+    is_talk,
+    without_lead,
+    without_mention,
+)
 
 _STRONG = re.compile(
     r"\b(love|hate|really|so|amazing|always|never|best|worst|allergic)\b|大好き|大嫌い|とても|絶対"
@@ -78,13 +93,18 @@ def statements(
     ['Mia moved on 7 May 2026.']
     """
     found: list[tuple[str, str]] = []
-    for japanese, run in groupby(sentences(text), is_japanese):
+    own, quoting = _own_words(text, speaker)
+    for japanese, run in groupby(own, is_japanese):
         if japanese:
             found += [
-                (_retold_japanese(said, speaker, at), said) for said in run if _declares(said)
+                (_retold_japanese(said, speaker, at) if _declares(said) else said, said)
+                for said in run
+                if _may_state(said)
             ]
         else:
             found += _english_or_as_said(list(run), speaker, at, tuple(listeners))
+    if quoting and not is_question(quoting):
+        found.append((quoting, quoting))
     return [
         Statement(stated, bool(_OPINION.search(source)), 0.7 if _STRONG.search(source) else 0.5)
         for stated, source in found
@@ -98,11 +118,21 @@ def _english_or_as_said(
     plain = [without_lead(sentence) for sentence in run]
     found = english_statements(plain, speaker, at, listeners)
     stated = {source for _, source in found}
+    last = ""
     for n, sentence in enumerate(plain):
-        is_left = sentence not in stated and is_kept_as_said(sentence)
-        if is_left and not english_statements([sentence], speaker, at, listeners):
+        bare = without_greeting(plain_spelling(sentence), listeners)
+        if sentence in stated or english_statements([sentence], speaker, at, listeners):
+            last = ""
+        elif is_kept_as_said(sentence, bare):
             before = sum(source in plain[:n] for _, source in found)
-            found.insert(before, (without_mention(run[n]), sentence))
+            last = without_mention(run[n])
+            found.insert(before, (last, sentence))
+        elif last and has_dangling_pronoun(bare) and not is_talk(sentence):  # "He was called Rex."
+            where = next(n for n, (text, _) in enumerate(found) if text == last)
+            last = f"{last} {run[n]}"
+            found[where] = (last, sentence)
+        else:
+            last = ""
     return found
 
 
@@ -116,6 +146,8 @@ def retold(text: str, speaker: str, at: datetime) -> str:
     >>> retold("I am vegan.", "Mia", datetime(2026, 5, 8, tzinfo=UTC))
     'Mia is vegan.'
     """
+    if _quotes(text, speaker) or not (is_japanese(text) or speaks_as_one(text)):
+        return text
     return (_retold_japanese if is_japanese(text) else retold_english)(text, speaker, at)
 
 
@@ -148,6 +180,62 @@ def _request(sentence: str) -> re.Match[str] | None:
     return asked if polite or not sentence.endswith(("?", "？")) else None
 
 
+# --- whose words ----------------------------------------------------------------------------------
+
+_LABEL = re.compile(r":(?=\s|$)|：|^>")
+"""What stands before the words of somebody else, in any language."""
+_OPENED = re.compile(r"(?:(?<![^\s(])\"|[“„«»「『])(?=[\s\w¿¡])")
+_OPENED_BEFORE_I = re.compile(r"(?<![^\s(])['‘`](?=(?:I|[Mm]y|[Ww]e)\b)")
+_LINE_END = re.compile(r"[ \t\r]*+\n")
+_MOST_QUOTED, _SALUTATION = 2_000, 3
+
+
+def _own_words(text: str, speaker: str) -> tuple[list[str], str]:
+    """Return the sentences of the speaker, and the rest of the text, from a quotation on.
+
+    Nobody can tell by rules where a quotation ends, or who says "I" in it, so nothing of it is
+    rewritten. A rest of more than 2,000 characters is left out: it is a document.
+    """
+    own, at = list[str](), 0
+    said = sentences(text)
+    for sentence, following in zip_longest(said, said[1:], fillvalue=""):
+        at = text.index(sentence, at)
+        request = _request(sentence)
+        bare = without_lead(request["what"].strip() if request else sentence)
+        ends_line = _LINE_END.match(text, at + len(sentence))
+        if _quotes(bare, speaker) or (ends_line and _introduces(bare, following)):
+            rest = text[at:].strip()
+            return own, rest if len(rest) <= _MOST_QUOTED else ""
+        own.append(request["what"].strip() if request else sentence)
+        at += len(sentence)
+    return own, ""
+
+
+def _introduces(line: str, following: str) -> bool:
+    """Return whether a line that is no sentence of the speaker stands before one with "I"."""
+    is_heading = line[-1:].isalnum() and not tells_of_self(line) and without_greeting(line, ())
+    return bool(is_heading and tells_of_self(following))
+
+
+def _quotes(sentence: str, speaker: str) -> bool:
+    """Return whether a sentence, or what follows it, may hold the words of somebody else.
+
+    True after a label ("Tom:"), in a quotation with a word such as "I", and after a salutation of
+    the speaker ("Hi Mia,"). The title of a book is no quotation.
+    """
+    if _LABEL.search(sentence):
+        return True
+    japanese = is_japanese(sentence)
+    for quoted in quotations(sentence) if len(sentence) <= _MOST_QUOTED else ():
+        if japanese or tells_of_self(quoted) or ADDRESSED.search(quoted):
+            return True
+        sentence = sentence.replace(quoted, "")
+    if _OPENED.search(sentence) or _OPENED_BEFORE_I.search(sentence):
+        return True
+    words = sentence.split()
+    return len(words) <= _SALUTATION and bool(words) and words[-1].strip(",!") == speaker
+
+
 # --- Japanese -------------------------------------------------------------------------------------
 
 _I = re.compile(r"(?:私|わたし|わたくし|僕|ぼく|俺|おれ|あたし|自分)(?=[はがのもにをと])")
@@ -166,6 +254,7 @@ _ELSEWHERE = re.compile(
 _DECLARES = re.compile(
     r"(?:です|ます|でした|ました|ません|ない|だ|だった|た|る|う|く|す|つ|ぬ|ぶ|む|い)(?:よ|ね|わ|の)*$"
 )
+_PARTICLE = re.compile("[はがを]")
 _TOPIC = re.compile(r"^[^、。]{1,15}?[はが]")
 _TIME_TOPIC = re.compile(r"^[0-9年月日今来先毎昨去週曜朝晩夜]+[はが、]")
 _KIN = re.compile(
@@ -176,19 +265,27 @@ _FELT = re.compile(
     r"[はが](?:大好き|好き|大嫌い|嫌い|苦手|得意|ほしい|欲しい|上手|下手|怖い|できる|できます)"
 )
 _ENDING = re.compile(r"(?<=[るたいすうくつぬぶむだ])(?:よね|よ|ね|わ)$")
-_SHORTEST_JA = 6
+_SHORTEST_JA = 5
 _LONGEST_JA = 200
 
 
-def _declares(sentence: str) -> bool:
-    bare = sentence.strip().rstrip("。!！")
+def _may_state(sentence: str) -> bool:
+    bare = _bare(sentence)
     return (
         not sentence.endswith(("?", "？", "か。", "か"))
         and _SHORTEST_JA <= len(bare) <= _LONGEST_JA
         and not _THIN.search(bare)
         and not _ELSEWHERE.search(bare)
-        and _DECLARES.search(bare) is not None
+        and (_declares(sentence) or _PARTICLE.search(bare) is not None)
     )
+
+
+def _declares(sentence: str) -> bool:
+    return _DECLARES.search(_bare(sentence)) is not None
+
+
+def _bare(sentence: str) -> str:
+    return sentence.strip().rstrip("。!！")
 
 
 def _retold_japanese(text: str, name: str, at: datetime) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
-from memory.text.languages import ENGLISH, language_of
+from memory.text.languages import ENGLISH, has_cjk, language_of, may_be_english
 from memory.text.tokens import plain_form, tells_of_self
+from memory.text.vocabulary import MONTHS, NEGATIONS, TEMPORAL
 
 # --- standing alone -------------------------------------------------------------------------------
 
@@ -111,7 +112,7 @@ _THIN_VERBS = (
     "promised|ended up laughing|had (?:lots|a ton|tons|so much) (?:of )?fun|been \\w+ing ever "
     "since$|made sure|stumbled|went through|get to|gets? how|get how|won$|got the win|"
     "appreciated?|believe|feel|felt|think|thought|remember(?! when (?:my|our|I))|forgot|forget|"
-    "reali[sz]ed?|look forward|can't|couldn't(?! (?:eat|afford))|did something|had an? (?:\\w+ "
+    "reali[sz]ed?|look forward|couldn't(?! (?:eat|afford))|did something|had an? (?:\\w+ "
     ")?experience(?: that|$)|saw the (?:impact|difference)|(?:just )?(?:rock|need (?:way |more |"
     "better )+)|work well|make a|have each other|have (?:got )?the (?:power|right)|promise|doubt|"
     "(?:can )?imagine|heard?|stand|let|had fun|have to (?:go|say|admit|run|be)|got to (?:go|run|"
@@ -122,8 +123,8 @@ _THIN_VERBS = (
     "photos?|screenshots?|pictures?|shots?|snaps?)|made (?:something|it)|(?:was |were "
     ")?remembering|(?:wanted|want) (?:something|more|a (?:change|break))|wanted (?!to (?:become|"
     "be a|learn|visit))|loved? (?:all )?(?:the|that|this|those|these|your) (?!sea|ocean|beach|"
-    "outdoors|mountains|city|country|rain|snow|sun|way|idea)|caring|have had|(?:just )?(?:have|"
-    "had) to (?:try|go|say|admit|run|be|take)|(?:have|had|'ve had) a lot of things|missed (?:it|"
+    "outdoors|mountains|city|country|rain|snow|sun|way|idea)|caring|have had|"
+    "(?:have|had|'ve had) a lot of things|missed (?:it|"
     "that)|want(?:ed)? (?:it|them|that)|do$|did$|have$|had to$|want(?:ed)? to (?:know|hear|feel|"
     "say|ask|tell|show|do more|keep|share|make (?:a|some|sure|it|the|an)|help (?:people|others|"
     "make))|got (?:a|some) (?:lot|bit|great (?:pic|shot|photo))|(?:need|have)(?:ed)? (?:some|a) "
@@ -158,22 +159,6 @@ _MOODS = (
     "(?:that|of you)|keen to (?:hear|see|know)|thinking about (?!\\w+ing|a |an )\\w+|always "
     "thinking"
 )
-_PLANNED = (
-    "be (?:teaching|visiting|going|moving|starting|attending|performing|playing|hosting|"
-    "travell?ing|working|studying|competing|presenting|speaking|running|leaving|flying|getting|"
-    "having|taking)|start|move|visit|travel|graduate|marry|always remember our|never forget "
-    "(?:the|our|my)|have (?:a|an|my|our) (?:\\w+ )?(?:exam|surgery|appointment|interview|baby|"
-    "wedding|meeting|concert|exhibition|test)"
-)
-_ABLE = (
-    "(?:also |even |only |now )?(?:speak|play (?:the|a )|swim|drive|sing|cook|juggle|ski|surf|sew|"
-    "knit|dance)|not (?:eat|drink)"
-)
-_WISHED = (
-    "like to (?:become|be|visit|learn|study|move|start|open|own)|never|been|had|gone|(?:really "
-    ")?love to (?!hear|see|know|check|take|get|help|meet|come|do|be|have|try|give|join|go there|"
-    "tell)\\w+"
-)
 _THIN = re.compile(
     rf"(?:I|we)(?:'ve|'d)?{_ADVERBS} ?(?:{_THIN_VERBS})(?![\w-])|{_AM}{_ADVERBS} sorry\b"
     r"|we (?:\w+ ){0,2}(?:back|push|support|help|trust|have|pushing|supporting)(?: up)? (?:each "
@@ -183,23 +168,13 @@ _THIN = re.compile(
 """Matches the start of clauses that are not worth keeping, whatever follows."""
 _VAGUE = re.compile(
     rf"{_AM}{_ADVERBS} (?:{_MOODS})(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
-    rf"|(?:I'd|I would|we'd|we would)\b(?! (?:{_WISHED})|.*\b(?:for hours|every|as a (?:kid|child)|"
-    rf"when I was)\b)"
-    rf"|(?:I'll|I will|we'll|we will)\b(?!(?: be)? (?:{_PLANNED}))"
-    rf"|(?:I|we)(?: \w+ly)? can\b(?! (?:{_ABLE}))"
-    r"|(?:I|we)(?: \w+ly)? (?:could|should|might|may|must|shall|ought)\b"
-    r"|(?:I|we)(?: \w+ly| just)? (?:need|have|'ve got|have got) to\b"
     r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
     re.IGNORECASE,
 ).match
-"""Matches the start of clauses that state a mood, wish, plan, ability or duty.
+"""Matches the start of clauses that state a mood.
 
 Such a clause is kept only if it has a name, a number, a quotation or a time such as "yesterday".
-Clauses such as "I can't swim" are exempt from this rule.
 """
-_EATS_NOT = re.compile(
-    r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|play|use|walk)\b"
-)
 _CHAT = re.compile(
     r"\bsince (?:we|I) (?:last )?(?:talked|spoke|chatted|met)\b|\b(?:last|our) (?:chat|talk|"
     r"conversation)\b"
@@ -294,14 +269,6 @@ _EMPTY = frozenset(
     "adventure period short".split()
 )
 _TOKEN = re.compile(r"[a-z][a-z'-]+|\d+")
-_SUBORDINATE = re.compile(r"\b(?:is|are|has|have|when|since|that|who)\b", re.IGNORECASE)
-_MAIN_VERB = re.compile(
-    r"\b(?:I|[Ww]e)(?: (?:\w+ly|just|also|even|once|all|both|then|never|always))* (?P<verb>[a-z]+)"
-)
-_TURNS_OF_LIFE = frozenset(
-    "bought adopted joined started moved married graduated quit lost signed founded launched sold "
-    "retired divorced enrolled built wrote published received won grew met painted learned".split()
-)
 
 
 def is_worth_keeping(clause: str) -> bool:
@@ -309,18 +276,7 @@ def is_worth_keeping(clause: str) -> bool:
     if _is_thin(clause):
         return False
     particular = _is_particular(clause) or _KEEPS.search(clause) is not None
-    needed = 1 if particular else 3 if _is_bygone(clause) else 2
-    return len(content_words(clause)) >= needed
-
-
-def _is_bygone(clause: str) -> bool:
-    match = _MAIN_VERB.search(clause)
-    if match is None or _SUBORDINATE.search(clause[: match.start()]):
-        return False
-    verb = match["verb"].lower()
-    past = plain_form(verb).past or verb in ("was", "were", "got", "had")
-    of_own = re.search(r"\bmy\b", clause[match.end() :])
-    return past and verb not in _TURNS_OF_LIFE and of_own is None
+    return len(content_words(clause)) >= (1 if particular else 2)
 
 
 def content_words(clause: str) -> set[str]:
@@ -337,7 +293,7 @@ def _is_thin(clause: str) -> bool:
     ):
         return True
     subject = _FIRST_SUBJECT.search(clause)
-    if subject is None or _EATS_NOT.search(clause):
+    if subject is None:
         return False
     is_vague = _VAGUE(clause, subject.start()) and not _is_particular(clause)
     return bool(_THIN(clause, subject.start()) or is_vague)
@@ -377,15 +333,35 @@ _LITERAL = re.compile(
 )
 _ABOUT_YOU = re.compile(r"\b(?:you|your|u|ya|thanks|thank|congrats|wow|good luck)\b", re.IGNORECASE)
 _BEGINS_WITH_SELF = re.compile(r"^(?:I|I['’]m|I['’]ve|my|we|our)\b", re.IGNORECASE)
+_JOINT = re.compile(r", (?:and |but |so )?")
 _SELF = re.compile(r"\b(?:I|I'm|I've|i|my|mine|me|our|we)\b")
 _TALK = re.compile(
     r"\b(?:you|your|u|ya|thanks|thank|congrats|wow|hope|good luck|let me|let's|can't wait|what|how|"
-    r"agree|appreciate|that picture|this is)\b",
+    r"agree|appreciate|that picture|this is)\b|^wh(?!en|ile)",
     re.IGNORECASE,
 )
 _VOCATIVE = re.compile(r"^(?:\w+ ){0,2}\w+, [A-Z]\w+[,!]|^[A-Z]\w+,|, [A-Z]\w+[.!]*$")
-_SHORTEST, _LONGEST = 2, 40
+_SHORTEST, _LONGEST, _FEWEST, _FEWEST_TELLING = 2, 40, 3, 2
 """How many words a sentence that is kept as it was said has, at least and at most."""
+
+
+def is_question(text: str) -> bool:
+    """Return whether the text ends with a question mark.
+
+    >>> is_question("Does Mia row?")
+    True
+    """
+    return text.rstrip().endswith(("?", "？"))
+
+
+def is_talk(sentence: str) -> bool:
+    """Return whether a sentence asks, exclaims, or talks to the listener.
+
+    >>> is_talk("Thank you."), is_talk("He was called Rex.")
+    (True, False)
+    """
+    ends = sentence.rstrip().endswith(("!", "！"))
+    return is_question(sentence) or ends or _TALK.search(sentence) is not None
 
 
 def without_mention(sentence: str) -> str:
@@ -405,21 +381,54 @@ def without_lead(sentence: str) -> str:
     return bare
 
 
-def is_kept_as_said(sentence: str) -> bool:
+def is_kept_as_said(sentence: str, bare: str) -> bool:
     """Return whether a sentence that the rules cannot rewrite may state a fact of its speaker.
 
-    In other languages than English, this is each sentence with "I" or "my". A sentence with a
-    number, a handle or a name such as `KaPi_T` is kept if it does not talk to somebody.
+    `bare`: the sentence without greetings. A question is never kept, and neither is an exclamation
+    without "I", a number or a handle. In English, small talk is left out too; of other languages
+    the rules know too little.
+
+    >>> [is_kept_as_said(said, said) for said in ("Kann kein Gluten essen", "Wer kann kochen?")]
+    [True, False]
     """
-    words = sentence.split()
-    if sentence.rstrip().endswith(("?", "？")) or not _SHORTEST <= len(words) <= _LONGEST:
+    words = len(sentence) // 2 if has_cjk(sentence) else len(sentence.split())
+    if is_question(sentence) or words > _LONGEST:
         return False
-    if language_of(sentence) != ENGLISH and tells_of_self(sentence, in_english=False):
+    is_english = language_of(sentence) == ENGLISH or may_be_english(sentence)
+    if not is_english and tells_of_self(sentence, in_english=False):
         return True
+    if words < _SHORTEST:
+        return False
     if _CORRECTS.match(sentence) and _FACTUAL.search(sentence):
         return True
     to_you = _ABOUT_YOU.search(sentence) and not _BEGINS_WITH_SELF.match(sentence)
     if _LITERAL.search(sentence) and not to_you:
         return True
-    tells = _SELF.search(sentence) and not _TALK.search(sentence) and stands_alone(sentence)
-    return bool(tells and _FACTUAL.search(_VOCATIVE.sub("", sentence)))
+    if sentence.rstrip().endswith(("!", "！")) and not _SELF.search(sentence):
+        return False
+    if not is_english:
+        return words >= _FEWEST
+    return not _TALK.search(sentence) and _tells(sentence) and _is_whole(bare)
+
+
+def _tells(sentence: str) -> bool:
+    """Return whether an English sentence may tell of its speaker, even if it has no subject."""
+    tells = _BEGINS_WITH_SELF.match(sentence) or _SELF.search(sentence)
+    if tells or _FACTUAL.search(_VOCATIVE.sub("", sentence)):
+        return True
+    words = {word for word in _WORD.findall(sentence.lower()) if word[0].isalpha()}
+    known = NEGATIONS | TEMPORAL | _PEOPLE | MONTHS.keys()
+    stems = {word.partition("'")[0] for word in words}
+    may_be_foreign = len(words) >= _FEWEST and stems.isdisjoint(_EMPTY)
+    plain = words | {plain_form(word).word for word in words}
+    return may_be_foreign or any(word in known or word.endswith("n't") for word in plain)
+
+
+def _is_whole(bare: str) -> bool:
+    return any(
+        len(content_words(part)) >= _FEWEST_TELLING
+        and stands_alone(part)
+        and (part == bare or _BEGINS_WITH_SELF.match(part))
+        and (is_worth_keeping(part) if _FIRST_SUBJECT.match(part) else not _is_thin(part))
+        for part in (bare, *_JOINT.split(bare))
+    )

@@ -85,7 +85,7 @@ class ModelTrial(Frozen):
 
     >>> trial = await try_model(model)
     >>> trial.reads_again, trial.reads_pages, trial.extracts, trial.usage.calls
-    (False, False, False, 0)
+    (False, False, True, 0)
     """
 
     model: str

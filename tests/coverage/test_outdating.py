@@ -34,6 +34,7 @@ def said(text: str, month: int, **fields: object) -> Memory:
         ("Note: Bo Lund interview at 2 pm in Room A", "Update: Bo Lund interview at 9 by phone"),
         ("10 tents for Nord", "CORRECTION: miscounted. The value was: 10 tents for Nord."),
         ("The flea market is in the hall.", "The flea market in the hall has been cancelled."),
+        ("Approved 2 days of leave for Bo Lund", "do not leave Bo Lund; pending review"),
         ("Approved the trip to Oslo for $900.", "The trip to Oslo is cancelled; no money left."),
         (
             "The cache uses a time limit of 30 seconds.\nChosen by Ada.",

@@ -40,10 +40,16 @@ def test_a_text_that_adds_a_word_stays(one: str, other: str) -> None:
         ("Mia has two dogs.", "Mia has three dogs."),
         ("Mia lives in Porto.", "Mia lives in Lisbon."),
         ("Mia was born on 3 May 1990.", "Mia was born on 4 May 1990."),
+        ("健太は32歳だ。", "健太は23歳だ。"),
     ],
 )
 def test_contradictions_stay_apart_and_are_marked(one: str, other: str) -> None:
     assert shown(one, other, one) == [(0, (2,), (1,)), (1, (), (0,))]
+
+
+def test_what_contradicts_a_folded_text_is_marked() -> None:
+    texts = "Mia is at home.", "Mia is really at home.", "Mia is not really at home."
+    assert shown(*texts) == [(0, (1,), (2,)), (2, (), (0,))]
 
 
 def test_other_facts_are_no_contradictions() -> None:

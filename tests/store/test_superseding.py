@@ -11,7 +11,7 @@ import pytest
 from memory.errors import CannotUndo, InputError, MemoryNotFound
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, Outcome, Row, Survivor
-from memory.store import MemoryStore
+from memory.store import MemoryStore, described
 from memory.store.superseding import Suspect, answer, supersede, suspects
 from tests.doubles import PlacedEmbedder
 
@@ -164,6 +164,25 @@ def test_forgetting_neither_erases_nor_revives_what_was_superseded(store: Memory
     assert [one.id for one in store.forget(fourth.id, lineage=True).origins] == [third.id]
     with pytest.raises(MemoryNotFound):
         store.forget(third.id)
+
+
+def test_what_is_retired_can_be_described_too(on_both: MemoryStore) -> None:
+    def named(description: str) -> list[str]:
+        with on_both.ledger.reading() as reader:
+            return [one.id for one in described(reader, "Ada ", description)]
+
+    old, new = told(on_both, GHENT, BRUGES)
+    supersede(on_both, old.id, new.id)
+    first, second = told(on_both, "Ada owns a skiff.", "Ada owns a boat.")
+    union = Decision(Action.REPLACE, "same", (first, second), (Survivor(second, (first.id,)),))
+    on_both.apply(union)
+    assert (named("Ghent"), named("Bruges"), named("the skiff")) == (
+        [old.id],
+        [new.id],
+        [second.id],
+    )
+    on_both.forget(old.id)
+    assert (named("Ghent"), named("Bruges")) == ([], [new.id])
 
 
 def test_a_person_answers_what_holds(store: MemoryStore) -> None:

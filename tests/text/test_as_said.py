@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory.text import asked_to_remember, statements
+from memory.text import asked_to_remember, retold, statements
 
 AT = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
@@ -48,10 +48,75 @@ def test_what_stands_before_a_fact_does_not_hide_it(text: str, stated: str) -> N
         "Ich habe am 5. Mai Geburtstag.",
         "Meine Schwester heißt Eva.",
         "J'habite à Lyon.",
+        "btw can't eat gluten",
+        "Nor do I eat fish.",
+        "Ich hätte gern einen Hund.",
+        "Kann kein Gluten essen",
+        "Tengo tres gatos",
+        "I miei genitori abitano a Roma",
+        "我住在北京，有两只猫。",
+        "娘は三歳、名前はユイ",
+        "dog died on monday. he was called Bosco",
+        "I've been abroad - on Crete.",
     ],
 )
 def test_what_cannot_be_rewritten_is_kept_as_it_was_said(text: str) -> None:
     assert told(text) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tom says: I live in Rome.",
+        "My landlord wrote:\nI raise the rent by 80 euros.\nI need the spare key back.",
+        "> I'm allergic to cats.\nThat is what Paula wrote.",
+        "Hi Mia,\nI live in Cardiff now.\nBest, Owen",
+        "my boss told me “I am quitting in March. My flat in Leeds is for sale.”",
+        'He told me "Great news. I live in Rome now"',
+        'My doctor said "you have to stop smoking"',
+        "'I'm 82 and I swim' - my nan",
+        "My sister goes, I hate my job at the bank and I want to be a baker",
+        "In the film the guy was like, I sold my kidney",
+        "My son keeps saying I want a hamster",
+        "As the song goes, I was born to run",
+        "Because my wife says I hate sushi, we eat pizza",
+        "Anna - I moved to Kyoto",
+        "Ben just wrote\nI'm stuck in Oslo",
+        "Mein Bruder sagt: Ich heirate nie.",
+        "« Je déteste Paris », dit mon mari",
+        "母は「私は昨日退院した」と言った。",
+        "「会社を辞めた」と弟が言った。",
+        "田中さん：私は来月結婚します。",
+    ],
+)
+def test_nobody_else_s_words_become_the_speaker_s(text: str) -> None:
+    assert told(text) == [text]
+    assert retold(text, "Mia", AT) == text
+
+
+def test_what_is_said_before_a_quotation_is_rewritten() -> None:
+    assert told("I row. I live in Porto. Tom says: I live in Rome.") == [
+        "Mia lives in Porto.",
+        "Tom says: I live in Rome.",
+    ]
+    assert told('I love "The Wasp Factory".') == ['Mia loves "The Wasp Factory".']
+    assert told("Tom asks: do you row?") == []
+    assert told("Tom writes: I row. " * 200) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("I've two cats, they're called Tom and Kit", "they're called Tom and Kit."),
+        ("I have to take insulin twice a day", "Mia has to take insulin twice a day."),
+        ("I can only work mornings", "Mia can only work mornings."),
+        ("I'd like a window seat", "Mia would like a window seat."),
+        ("I had soup with a client", "Mia had soup with a client."),
+    ],
+)
+def test_no_part_of_a_fact_is_dropped(text: str, stated: str) -> None:
+    [one] = told(text)
+    assert one.endswith(stated)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +129,9 @@ def test_what_cannot_be_rewritten_is_kept_as_it_was_said(text: str) -> None:
         "You got 3 of 5?",
         "Me too.",
         "Wie geht es dir?",
+        "Danke, das ist sehr nett!",
+        "That sounds lovely.",
+        "Take care, Tom!",
     ],
 )
 def test_chat_is_not_kept(text: str) -> None:
