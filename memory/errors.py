@@ -257,7 +257,7 @@ class MemoryNotFound(MemoryPipelineError, LookupError):
 
     def __init__(self, memory_id: str) -> None:
         super().__init__(
-            f"no live memory has the id {memory_id[:100]!r}", "see `memory-dedup export`"
+            f"no live memory has the id {memory_id[:100]!r}", "see what `recall` and `list` show"
         )
         self.memory_id = memory_id
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import re
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -234,6 +236,16 @@ def test_closed_it_says_so_and_the_file_keeps_all(tmp_path: Path) -> None:
         memories.list(user="Mia")
     with Memories(tmp_path / "mia.db", llm_provider="offline") as memories:
         assert [one.content for one in memories.list(user="Mia")] == ["Mia has a cat."]
+
+
+def test_another_program_s_database_is_not_written_to(tmp_path: Path) -> None:
+    file = tmp_path / "theirs.db"
+    with contextlib.closing(sqlite3.connect(file)) as theirs, theirs:
+        theirs.execute("CREATE TABLE notes (text TEXT)")
+    before = file.read_bytes()
+    with pytest.raises(MemoryPipelineError, match="is another program's database; name another f"):
+        Memories(file, llm_provider="offline")
+    assert file.read_bytes() == before
 
 
 def test_an_exchange_recalls_what_was_said_before_and_hears(tmp_path: Path) -> None:

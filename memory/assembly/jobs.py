@@ -46,6 +46,7 @@ from memory.models import (
     Progress,
     Usage,
     Vector,
+    checked,
 )
 from memory.runtime import in_thread
 from memory.store import MemoryStore, add_ended, utc_now
@@ -97,6 +98,7 @@ class ImportReport:
     to_clean: Usage = field(default_factory=Usage)
 
 
+@checked
 async def audit(
     source: Source | None = None,
     config: Config | Path | None = None,
@@ -185,6 +187,7 @@ async def audit_store(
         return await planner.audit(groups, order, user, on_compared=on_progress)
 
 
+@checked
 async def import_memories(
     source: Source | Brought | Sequence[Memory],
     config: Config | Path | None = None,
@@ -449,6 +452,7 @@ def compare(
     )
 
 
+@checked
 def write_back(
     target: Source,
     config: Config | Path | None = None,
@@ -488,6 +492,7 @@ def write_back(
     return planned.write(undo_file, on_progress)
 
 
+@checked
 def undo_write_back(
     undo_file: Path | str,
     *,

@@ -29,7 +29,7 @@ from memory.errors import (
     LedgerOutdated,
     installed,
 )
-from memory.models import Embedder, LanguageModel, VectorIndex
+from memory.models import Embedder, LanguageModel, VectorIndex, checked
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 # --- the store ----------------------------------------------------------------------------------
 
 
+@checked
 def open_store(
     config: Config,
     embedder: Embedder | None = None,

@@ -296,6 +296,22 @@ def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | 
         yield None
 
 
+def _checked_path(file: Path | str) -> Path:
+    """Raises: InputError if no ledger can be at this path."""
+    try:
+        path = Path(file).expanduser().absolute()
+        is_folder, above = path.is_dir(), path.parent.parent
+    except (OSError, RuntimeError) as exc:  # too long a name, or ~ and the name of nobody
+        problem = f"file cannot be used: {getattr(exc, 'strerror', '') or exc}"
+        raise InputError("Memories", problem, 'write file="mia.db"') from exc
+    if is_folder:
+        raise InputError("Memories", f"{path} is a folder", "name a file in it")
+    if not above.is_dir():  # one new folder is made, but this may be a typo
+        problem = f"the folder {above} does not exist"
+        raise InputError("Memories", problem, "make it first, or correct the path")
+    return path
+
+
 @checked
 class Memories:
     """Memories in a file, for scripts, notebooks and threads: `ChatMemory` without `await`.
@@ -328,12 +344,7 @@ class Memories:
         **settings: Any,
     ) -> None:
         if file is not None:
-            path = Path(file).expanduser().absolute()
-            if path.is_dir():
-                raise InputError("Memories", f"{path} is a folder", "name a file in it")
-            if not path.parent.parent.is_dir():  # one new folder is made, but this may be a typo
-                problem = f"the folder {path.parent.parent} does not exist"
-                raise InputError("Memories", problem, "make it first, or correct the path")
+            path = _checked_path(file)
             settings = {"ledger_url": f"sqlite:///{path}", "data_dir": f"{path}.files", **settings}
         self._memory = open_chat_memory(config, model=model, embedder=embedder, **settings)
         self._loop = LoopThread("memories")

@@ -243,8 +243,6 @@ def history(
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         known = None if memory_id is None else known_id(reader, memory_id)
         recorded = store.history(known)
-        if known is not None and not recorded:
-            raise MemoryNotFound(known)
         cards = upkeep.recorded_cards(reader, recorded) if report or not as_json else []
         named = dict.fromkeys(name for record in recorded for name in record.members)
         texts = {id_: row.memory.content for id_, row in reader.memories.rows([*named]).items()}
@@ -382,8 +380,10 @@ def conflicts(
     The memory that no longer holds is retired; `undo` brings it back. A pair that you have answered
     is not listed again.
     """
-    if holds is not None and (older is None or newer is None):
-        raise WrongArgument("conflicts", "needs two ids", "give OLDER NEWER --holds newer")
+    if len({older is None, newer is None, holds is None}) > 1:
+        raise WrongArgument(
+            "conflicts", "needs two ids and an answer", "give OLDER NEWER --holds newer"
+        )
     if holds is None:
         with assembly.read_store(context.obj) as store:
             found = assembly.suspects(store, user)
@@ -502,7 +502,9 @@ def forget(
         _forget_matching(context, description, user, yes)
         return
     if (memory_id is None) == (user is None) or description is not None:
-        raise WrongArgument("forget", "needs a memory's id or a user", "give ID, or --user USER")
+        raise WrongArgument(
+            "forget", "needs a memory's id or a user", "give ID, or --user USER [--matching TEXT]"
+        )
     with assembly.open_existing_store(context.obj) as store:
         erase: Callable[[], assembly.Forgotten | assembly.ForgottenUser]
         if user is not None:
@@ -535,10 +537,9 @@ def _forget_matching(context: typer.Context, description: str, user: str, yes: b
     """Show the memories of a user that a description names, ask, and erase them."""
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         found = assembly.described(reader, user, description)
+        hint = users_hint(store, user) or "; a name alone names all with it"
     if not found:
-        err().print(
-            f"nothing of {user} is named by {description!r}; a name alone names all with it"
-        )
+        err().print(f"nothing of {user} is named by {description!r}{hint}")
         return
     show(grid([(memory.id, Text(excerpt(memory.content))) for memory in found], fixed=1))
     err().print(f"{counted(len(found), 'memory')} of {user}, with all that they were made from")

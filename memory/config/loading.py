@@ -291,6 +291,8 @@ def _keys(model: type[BaseModel], above: KeyPath) -> Iterator[tuple[KeyPath, Any
 
 
 def _suggestion(name: str, known: Mapping[str, str]) -> str:
+    if name.endswith("key"):
+        return "set GEMINI_API_KEY or OPENAI_API_KEY in the environment"
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {known[close[0]]}?" if close else EVERY_KEY
 

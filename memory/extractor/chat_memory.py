@@ -342,6 +342,8 @@ class ChatMemory:
         >>> outcome = await chat.remember("Gus rows.", user="Gus")
         >>> [record.number == outcome.number for record in await chat.history(outcome.memory.id)]
         [True]
+
+        Raises: MemoryNotFound if there never was such a memory.
         """
         self._check_open()
         return await in_thread(self._store.history, memory_id)

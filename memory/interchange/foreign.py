@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from pydantic import ValidationError
 
 from memory.errors import InputError
-from memory.models import MAX_QUOTED, Frozen, LocalTime, Memory, first_problem, too_large
+from memory.models import MAX_QUOTED, Checked, LocalTime, Memory, first_problem, too_large
 from memory.text import clean, clean_json, shortened
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class ForeignRow(PlainRow):
     created: str | None = None
 
 
-class Reading(Frozen):
+class Reading(Checked):
     """How the rows of a collection are read as memories.
 
     `text_key`, `user_key`, `time_key` and `id_key` are the metadata keys that hold a row's text,

@@ -323,7 +323,8 @@ class SqliteDatabase(Database):
         def _configure(connection: Any, _record: Any) -> None:
             try:
                 self._check_location()
-            except LedgerError:
+                self._check_owner(connection)
+            except BaseException:
                 connection.close()
                 raise
             connection.isolation_level = None  # `reading` and `writing` begin the transactions
@@ -350,6 +351,16 @@ class SqliteDatabase(Database):
                 f"the ledger {self.name} was moved, deleted or replaced while it was open",
                 "put it back, or start again",
             )
+
+    def _check_owner(self, connection: sqlite3.Connection) -> None:
+        """Check, before the first write, that the tables in the file are not another program's.
+
+        Raises: LedgerError.
+        """
+        found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        names = {name for (name,) in found}
+        if not self.read_only and names and t.meta.name not in names:
+            raise LedgerError(f"{self.name} is another program's database", "name another file")
 
     def _fault(self, message: str) -> tuple[str, str]:
         for part, problem, remedy in _FAULTS:

@@ -37,6 +37,11 @@ MAX_QUOTED = 100
 _TOO_HIGH = 2**63
 _surrogate = re.compile("[\ud800-\udfff]").search
 _is_no_path = re.compile(r"\0|://|^:memory:$").search
+_OTHERWISE = {
+    **dict.fromkeys(("recall.limit", "recall.top_k"), "did you mean k?"),
+    "forget.user": "call forget_user, or list and forget each",
+}
+"""What to do instead of giving an argument that other calls take."""
 _INSTEAD = {
     **dict.fromkeys(("add", "save", "insert"), "remember"),
     **dict.fromkeys(("search", "query", "find"), "recall"),
@@ -166,7 +171,7 @@ def _misplaced(
             close = difflib.get_close_matches(name, parameters, 1)
             known = ", ".join(one for one in parameters if one != "self")
             remedy = f"did you mean {close[0]}?" if close else f"it takes {known}"
-            return f"has no argument {name}", remedy
+            return f"has no argument {name}", _OTHERWISE.get(f"{source}.{name}", remedy)
     by_place = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
     missing = [
         name
@@ -211,6 +216,10 @@ def _is_count(value: Any) -> bool:
     return (
         isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) < _TOO_HIGH
     )
+
+
+def _is_no_name(value: Any) -> bool:
+    return not isinstance(value, str)
 
 
 def _is_file(value: Any) -> bool:
@@ -267,9 +276,11 @@ _METADATA = _Rule(
 )
 _CONFIG = _Rule(
     lambda value: isinstance(value, PathLike) or _is_a("Config")(value),
-    "a Config or the Path of a file",
+    "a Config or the Path of a config.yaml",
     'Path("config.yaml")',
 )
+_BUILT = _Rule(lambda _: True, "what open_chat_memory builds", "..., or call open_chat_memory")
+_SOURCE = _Rule(_is_a("Source"), "a Source", 'Source(file="memories.jsonl")')
 _TURN = 'Turn(speaker="Mia", text="I have a cat.", at=datetime.now(UTC))'
 
 RULES: Mapping[str, _Rule] = {
@@ -322,7 +333,32 @@ RULES: Mapping[str, _Rule] = {
     "turns": _Rule(_are("Turn"), "a list of Turns", f"[{_TURN}]"),
     "on_progress": _Rule(callable, "a function of two numbers", "print"),
     "file": _Rule(_is_file, "the path of a file on disk (a URL is ledger_url=...)", '"mia.db"'),
-    **dict.fromkeys(("Memories.config", "open_chat_memory.config", "load_config.config"), _CONFIG),
+    "load_config.config": _CONFIG,
+    **dict.fromkeys(
+        [
+            f"{name}.config"
+            for name in "Memories open_chat_memory audit import_memories write_back".split()
+        ],
+        _CONFIG._replace(example='Path("config.yaml"), or ledger_url="sqlite:///mia.db"'),
+    ),
+    "open_store.config": _Rule(_is_a("Config"), "a Config", "load_config()"),
+    **dict.fromkeys(("audit.source", "write_back.target"), _SOURCE),
+    "import_memories.source": _SOURCE._replace(
+        holds=lambda value: (
+            _SOURCE.holds(value) or _are("Memory")(value) or _is_a("Brought")(value)
+        ),
+        wanted="a Source, or a list of Memory",
+    ),
+    "undo_file": _Rule(_is_file, "the path of a file", '"notes.undo-1.jsonl"'),
+    **dict.fromkeys(
+        ("Memories.model", "open_chat_memory.model"),
+        _Rule(_is_no_name, "an object of your own", 'MyModel(), or llm_model="..."'),
+    ),
+    **dict.fromkeys(
+        ("Memories.embedder", "open_chat_memory.embedder", "open_store.embedder"),
+        _Rule(_is_no_name, "an object of your own", 'MyEmbedder(), or embedding_provider="..."'),
+    ),
+    **dict.fromkeys(("ChatMemory.store", "ChatMemory.extractor"), _BUILT),
     "MemoryDeduplicator.store": _Rule(_is_a("MemoryStore"), "an open store", "open_store(config)"),
     "MemoryDeduplicator.api_key": _KEY,
     "MemoryDeduplicator.model": _NAME,

@@ -188,11 +188,16 @@ class MemoryStore(MemoryWriter):
         >>> added = store.add(store.new_memory("Hue rows.", user="Hue"))
         >>> len(store.history(added.id))
         1
+
+        Raises: MemoryNotFound if there never was such a memory.
         """
         with self.ledger.reading() as reader:
             if memory_id is None:
                 return reader.decisions.all_but_additions()
-            return reader.decisions.about(clean(memory_id))
+            found = reader.decisions.about(clean(memory_id))
+        if not found:
+            raise MemoryNotFound(memory_id)
+        return found
 
     def snapshot(
         self,

@@ -211,6 +211,8 @@ def test_what_a_description_names_is_shown_and_erased(run: Run) -> None:
     assert [one["content"] for one in exported(run)] == ["Mia rows."]
     again = run("memory-dedup", "forget", "--user", "Mia", "--matching", "Ana").stderr
     assert again == "nothing of Mia is named by 'Ana'; a name alone names all with it\n"
+    nobody = run("memory-dedup", "forget", "--user", "mia", "--matching", "Ana").stderr
+    assert nobody == "nothing of mia is named by 'Ana': no memory is about 'mia'; there is Mia\n"
 
 
 def test_a_file_is_audited_and_nothing_is_stored(run: Run, tmp_path: Path) -> None:
@@ -824,6 +826,11 @@ def test_a_wrong_argument_is_one_clear_line(run: Run, args: tuple[str, ...], sai
         ("audit --report plan.pdf", "plan.pdf: ends in none of"),
         ("dedup --workers 2 --dask tcp://x", "clean: takes --workers or --dask"),
         ("forget", "forget: needs a memory's id or a user"),
+        (
+            "forget --matching cat",
+            "forget: needs a memory's id or a user; give ID, or --user USER [-",
+        ),
+        ("store conflicts a b", "conflicts: needs two ids and an answer; give OLDER NEW"),
         ("write-back", "write-back: needs one store"),
         ("write-back --undo x.jsonl --collection y", "--undo: names what was written, and where"),
         ("serve --user ''", "--user: is empty"),

@@ -54,7 +54,10 @@ MISUSES: list[tuple[Callable[[Any], Any], str]] = [
     ),
     (lambda m: m.recall("x", user="Mia", k=True), "recall: k must"),
     (lambda m: m.recall("x", user="Mia", k=2.0), "recall: k must"),
-    (lambda m: m.recall("x", user="Mia", top_k=3), "recall: has no argument top_k; it takes text"),
+    (
+        lambda m: m.recall("x", user="Mia", top_k=3),
+        "recall: has no argument top_k; did you mean k?",
+    ),
     (lambda m: m.recall("x", user=3), "recall: user must be a name, or a list of names, not 3"),
     (lambda m: m.recall("x", user=[3]), "recall: user must be a name, or a list of names, not [3]"),
     (lambda m: m.recall("x", user=[]), "recall: user must be a name, or a list of names, not []"),
@@ -96,6 +99,7 @@ MISUSES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda m: m.forget_user(""), "forget_user: user must be a name"),
     (lambda m: m.matching(" ", user="Mia"), "matching: description must"),
     (lambda m: m.history(3), "history: memory_id must"),
+    (lambda m: m.history("mem_000000000000"), "no live memory has the id 'mem_000000000000'"),
     (
         lambda m: m.undo(1.5),
         "undo: target must be the number of a decision, the id",
@@ -108,6 +112,12 @@ MISUSES: list[tuple[Callable[[Any], Any], str]] = [
     (
         lambda _: public.Memories("sqlite:///mia.db"),
         "Memories: file must be the path of a file on disk (a URL is ledger_url=...), not 'sqlite",
+    ),
+    (lambda _: public.Memories("x" * 300), "Memories: file cannot be used: File name too long; w"),
+    (lambda _: public.Memories("~no_such_user/mia.db"), "Memories: file cannot be used: Could not"),
+    (
+        lambda _: public.Reading(owner="user"),
+        "Reading: has no argument owner; it takes text_key, user_key",
     ),
     (lambda _: public.Memories(":memory:"), "Memories: file must be the path of a file on disk"),
     (lambda _: public.Memories("."), f"Memories: {Path.cwd()} is a folder; name a file in it"),
@@ -134,6 +144,25 @@ MISUSES: list[tuple[Callable[[Any], Any], str]] = [
         "Memories: config must be a Config or the Path",
     ),
     (lambda _: public.Memories("mia.db", colour=3), "setting colour"),
+    (
+        lambda _: public.Memories("mia.db", gemini_api_key="secret"),
+        "setting gemini_api_key: is not known; set GEMINI_API_KEY or OPENAI_API_KEY in the env",
+    ),
+    (lambda _: public.Memories("mia.db", model="gpt-4o"), "Memories: model must be an object of"),
+    (lambda _: public.Memories("mia.db", embedder="x"), "Memories: embedder must be an object of"),
+    (lambda _: public.ChatMemory("mia.db"), "ChatMemory: needs extractor; write extractor=..., or"),
+    (lambda _: public.open_store("mia.db"), "open_store: config must be a Config, not 'mia.db'"),
+    (
+        lambda _: asyncio.run(public.audit("notes.jsonl")),
+        "audit: source must be a Source, not 'notes.jsonl'; write source=Source(file=",
+    ),
+    (
+        lambda _: asyncio.run(public.import_memories(["Mia rows."])),
+        "import_memories: source must be a Source, or a list of Memory, not ['Mia rows.']",
+    ),
+    (lambda _: public.write_back("notes.jsonl"), "write_back: needs approve"),
+    (lambda _: public.undo_write_back(3), "undo_write_back: undo_file must be the path of a file"),
+    (lambda m: m.forget(user="Mia"), "forget: has no argument user; call forget_user, or list"),
     (lambda _: public.open_chat_memory("x.yaml"), "open_chat_memory: config must be a Config"),
     (lambda _: public.load_config(settings=["llm"]), "load_config: settings must be a dict"),
     (lambda _: public.load_config(settings={"llm_timeout_s": "soon"}), "setting llm_timeout_s"),
