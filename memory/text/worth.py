@@ -269,14 +269,6 @@ _EMPTY = frozenset(
     "adventure period short".split()
 )
 _TOKEN = re.compile(r"[a-z][a-z'-]+|\d+")
-_SUBORDINATE = re.compile(r"\b(?:is|are|has|have|when|since|that|who)\b", re.IGNORECASE)
-_MAIN_VERB = re.compile(
-    r"\b(?:I|[Ww]e)(?: (?:\w+ly|just|also|even|once|all|both|then|never|always))* (?P<verb>[a-z]+)"
-)
-_TURNS_OF_LIFE = frozenset(
-    "bought adopted joined started moved married graduated quit lost signed founded launched sold "
-    "retired divorced enrolled built wrote published received won grew met painted learned".split()
-)
 
 
 def is_worth_keeping(clause: str) -> bool:
@@ -284,18 +276,7 @@ def is_worth_keeping(clause: str) -> bool:
     if _is_thin(clause):
         return False
     particular = _is_particular(clause) or _KEEPS.search(clause) is not None
-    needed = 1 if particular else 3 if _is_bygone(clause) else 2
-    return len(content_words(clause)) >= needed
-
-
-def _is_bygone(clause: str) -> bool:
-    match = _MAIN_VERB.search(clause)
-    if match is None or _SUBORDINATE.search(clause[: match.start()]):
-        return False
-    verb = match["verb"].lower()
-    past = plain_form(verb).past or verb in ("was", "were", "got", "had")
-    of_own = re.search(r"\bmy\b", clause[match.end() :])
-    return past and verb not in _TURNS_OF_LIFE and of_own is None
+    return len(content_words(clause)) >= (1 if particular else 2)
 
 
 def content_words(clause: str) -> set[str]:
@@ -403,9 +384,9 @@ def without_lead(sentence: str) -> str:
 def is_kept_as_said(sentence: str, bare: str) -> bool:
     """Return whether a sentence that the rules cannot rewrite may state a fact of its speaker.
 
-    `bare`: the sentence without greetings. A question is never
-    kept, and neither is an exclamation without "I", a number or a handle. In English, small talk is
-    left out too; of other languages the rules know too little.
+    `bare`: the sentence without greetings. A question is never kept, and neither is an exclamation
+    without "I", a number or a handle. In English, small talk is left out too; of other languages
+    the rules know too little.
 
     >>> [is_kept_as_said(said, said) for said in ("Kann kein Gluten essen", "Wer kann kochen?")]
     [True, False]

@@ -111,6 +111,7 @@ def test_what_is_said_before_a_quotation_is_rewritten() -> None:
         ("I have to take insulin twice a day", "Mia has to take insulin twice a day."),
         ("I can only work mornings", "Mia can only work mornings."),
         ("I'd like a window seat", "Mia would like a window seat."),
+        ("I had soup with a client", "Mia had soup with a client."),
     ],
 )
 def test_no_part_of_a_fact_is_dropped(text: str, stated: str) -> None:
