@@ -27,14 +27,18 @@ from memory.assembly import (
 )
 from memory.errors import InputError, MemoryNotFound
 from memory.models import (
+    Action,
     Condition,
+    Decision,
     Episode,
     LinkType,
     Memory,
     MemoryLink,
+    Outcome,
     Rules,
     Scope,
     SearchResult,
+    Survivor,
     as_tuple,
     first_problem,
 )
@@ -160,6 +164,30 @@ class AgentMemory:
         with self._store.ledger.reading() as reader:
             [old] = self._own_live(reader, [replaces])
         return save(self._store, memory, by, old)
+
+    @_threaded
+    def add_labels(
+        self, memory_id: str, tags: Sequence[str], importance: int | None
+    ) -> Memory | None:
+        """Add tags to a memory and raise its importance; return it, or None if it has all of it.
+
+        Raises: MemoryNotFound; InputError.
+        """
+        while True:
+            with self._store.ledger.reading() as reader:
+                [memory] = self._own_live(reader, [memory_id])
+                condition = Condition(reader.revision())
+            higher = max(memory.importance, importance or memory.importance)
+            values = {**dict(memory), "tags": (*memory.tags, *tags), "importance": higher}
+            labelled = Memory.model_validate(values)
+            if (labelled.tags, higher) == (memory.tags, memory.importance):
+                return None
+            members, why = (memory,), "told again by the agent"
+            done = self._store.apply(
+                Decision(Action.UPDATE, why, members, (Survivor(labelled),), condition=condition)
+            )
+            if isinstance(done, Outcome):
+                return done.memory
 
     # --- reading ---
 

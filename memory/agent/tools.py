@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, time
 from typing import Any, NamedTuple, TypeVar
 
@@ -142,7 +143,7 @@ class AgentTools:
         )
         if memory is None:
             assert existing is not None
-            return await self._not_saved(existing, request.content)
+            return await self._not_saved(existing, request)
         warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
         text, related = await _rendered(
             [hit.memory for hit in linked],
@@ -172,13 +173,21 @@ class AgentTools:
         data.warnings = warnings
         return self._answer("\n".join([*lines, *warnings]), _SCAFFOLD_SAVED, data)
 
-    async def _not_saved(self, existing: SearchResult, content: str) -> ToolAnswer:
-        differs = await _differs(existing.memory.content, content)
+    async def _not_saved(self, existing: SearchResult, request: schemas.Remember) -> ToolAnswer:
+        stated = request.importance if "importance" in request.model_fields_set else None
+        kept = await self._store.add_labels(existing.memory.id, request.tags, stated)
+        warnings, labels = list[str](), ""
+        if kept is not None:
+            labels = _added_text(existing.memory, kept)
+            existing = replace(existing, memory=kept)
+            warnings = await self._write(kept, lambda workspace: workspace.refresh(kept))
+        differs = await _differs(existing.memory.content, request.content)
         [view] = await _rendered([existing.memory], lambda: _views([existing]))
+        text = _not_saved_text(existing, differs, self._store.now(), labels)
         return self._answer(
-            _not_saved_text(existing, differs, self._store.now()),
+            "\n".join([text, *warnings]),
             _SCAFFOLD_DUPLICATE,
-            schemas.Remembered(saved=False, duplicate_of=view, differs=differs),
+            schemas.Remembered(saved=False, duplicate_of=view, differs=differs, warnings=warnings),
         )
 
     async def recall(self, request: schemas.Recall) -> ToolAnswer:
@@ -436,7 +445,16 @@ def _not_replaced_text(old: Memory, content: str) -> str:
     )
 
 
-def _not_saved_text(duplicate_of: SearchResult, differs: str, now: datetime) -> str:
+def _added_text(was: Memory, now: Memory) -> str:
+    tags = now.tags[len(was.tags) :]
+    parts = [f"tags {', '.join(tags)}"] if tags else []
+    parts += [f"importance {now.importance}"] if now.importance != was.importance else []
+    return f"Added to it: {'; '.join(parts)}."
+
+
+def _not_saved_text(
+    duplicate_of: SearchResult, differs: str, now: datetime, labels: str = ""
+) -> str:
     existing = duplicate_of.memory
     lines = [
         "Not saved — very similar memory already exists.",
@@ -447,6 +465,7 @@ def _not_saved_text(duplicate_of: SearchResult, differs: str, now: datetime) -> 
         "and consider whether the new perspective adds value.",
     ]
     lines += [f"Differs: {differs}"] if differs else []
+    lines += [labels] if labels else []
     lines.append(f'To correct the existing memory, use remember(..., replaces="{existing.id}").')
     return "\n".join(lines)
 

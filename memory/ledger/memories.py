@@ -519,18 +519,24 @@ def _strings(column: str) -> tuple[str, ...]:
     return tuple(json.loads(column))
 
 
+_BLANK = Memory(content=".", timestamp=datetime(1, 1, 2, tzinfo=UTC))
+
+
 def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
     """Convert a row of the table `memories`. Raises: LedgerDamaged."""
     with naming_damage(repr(values.get("id"))):
-        memory = Memory.model_construct(
-            **{name: values[name] for name in _PLAIN},
-            timestamp=datetime.fromisoformat(values["timestamp"]),
-            said=_moment(values.get("said", values["timestamp"])),
-            expires_at=_moment(values.get("expires_at")),
-            tags=_strings(values["tags"]),
-            merged_from=_strings(values["merged_from"]),
-            metadata=json.loads(values["metadata"]),
-            linked_ids=links,
+        metadata = values["metadata"]
+        memory = _BLANK.model_copy(  # takes half the time of `model_construct`
+            update={
+                **{name: values[name] for name in _PLAIN},
+                "timestamp": datetime.fromisoformat(values["timestamp"]),
+                "said": _moment(values.get("said", values["timestamp"])),
+                "expires_at": _moment(values.get("expires_at")),
+                "tags": _strings(values["tags"]),
+                "merged_from": _strings(values["merged_from"]),
+                "metadata": {} if metadata == "{}" else json.loads(metadata),
+                "linked_ids": links,
+            }
         )
     return Row(
         memory=memory,

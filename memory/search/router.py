@@ -293,6 +293,11 @@ class VectorsByUser:
             most = max(reader.counts().users.values(), default=0)
             return bytes_of(most, reader.vectors.dim() or 0) > self._limit
 
+    def measure_again(self) -> None:
+        """Let owners whose vectors took too many bytes be measured again."""
+        with self._lock:
+            self._too_large.clear()
+
     def forget_all(self) -> None:
         with self._lock:
             self.loaded.clear()
@@ -425,6 +430,8 @@ def _shortened(vectors: Vectors, axes: Vectors) -> Vectors:
 
 logger = logging.getLogger(__name__)
 
+_MEASURED_EVERY = 100
+"""After so many searches beyond the limit, it is looked up whether the vectors fit again."""
 _REMEDY = "raise memory.search.vectors_mb, or set memory.search.chroma_url"
 
 
@@ -539,6 +546,8 @@ class SearchRouter:
 
     def _beyond(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
         self._searches_beyond += 1
+        if self._searches_beyond % _MEASURED_EVERY == 0:
+            self._by_user.measure_again()
         answers = self._approximately(queries)
         left = [query for query, names in zip(queries, answers, strict=True) if names is None]
         exact = iter(nearest_in_parts(self._ledger, owner, left) if left else ())

@@ -297,7 +297,8 @@ class MemoryStore(MemoryWriter):
                 and not self._is_over(hit.memory)
             ]
             shown = self.showing.arranged(fits, k)
-            if len(shown) >= k or len(hits) < wanted:
+            is_low = min_score is not None and hits and hits[-1].score < min_score
+            if len(shown) >= k or len(hits) < wanted or is_low:
                 return with_past(shown, past, k, only_best=only_best)
             if where is not None and among is None and scope.user and wanted >= _MANY:
                 with self.ledger.reading() as reader:  # few fit: search only these

@@ -842,6 +842,24 @@ def test_the_same_sentence_twice_is_blocked_offline(tmp_path: Path) -> None:
     assert "Differs:" not in text_of(again)
 
 
+def test_a_repeat_that_is_not_saved_leaves_its_tags_and_higher_importance(tmp_path: Path) -> None:
+    with agent(tmp_path) as one:
+        first = one.remember(NEWS, tags=["press"], importance=2)
+        again = one.says("remember", content=NEWS, tags=["press", "city"], importance=4)
+        assert "\nAdded to it: tags city; importance 4.\n" in again
+        assert "Added to it" not in one.says("remember", content=NEWS, tags=["city"])
+    assert labels(tmp_path) == [(first, ("press", "city"), 4)]
+    command(tmp_path, "undo", first)
+    assert labels(tmp_path) == [(first, ("press",), 2)]
+
+
+def labels(folder: Path) -> list[tuple[str, tuple[str, ...], int]]:
+    ledger = Ledger.open(f"sqlite:///{folder / 'data' / 'ledger.db'}")
+    with ledger, ledger.reading() as reader:
+        live = [row.memory for row in reader.memories.live()]
+    return [(one.id, one.tags, one.importance) for one in live]
+
+
 def test_consolidate_shows_what_a_model_would_merge_and_the_agent_decides(tmp_path: Path) -> None:
     boats = ["Edda owns a red boat.", "The boat of Edda needs a new mast."]
     merged = "Edda owns a red boat, which needs a new mast."

@@ -15,6 +15,7 @@ from memory.ledger import Ledger
 from memory.models import Memory, Query, Scope, new_memory_id
 from memory.search.index import Follower
 from memory.search.router import SearchRouter
+from memory.search.scores import WordScores
 from memory.store import MemoryStore
 from memory.text import text_key
 from memory.upkeep import examine
@@ -49,6 +50,23 @@ def test_vectors_that_fit_into_memory_open_no_index(
     mia = write(ledger, rng, 3)
     router = SearchRouter(ledger, 1 << 20, fail)
     assert {*router.nearest([Query(unit(rng), MIA, 5)])[0]} == {*mia}
+
+
+def test_vectors_that_fit_again_are_searched_in_memory_again(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
+    names = write(ledger, rng, 3)
+    query, no_words = Query(unit(rng), MIA, 5), WordScores(np.empty(0, np.int64), np.zeros(1), 1)
+    router = SearchRouter(ledger, 2 * unit(rng).nbytes)
+    assert router.best(query, no_words) is None
+    with ledger.writing() as writer:
+        writer.memories.tombstone(names[:1])
+    assert {*router.nearest([query])[0]} == {*names[1:]}
+    for _ in range(100):
+        router.nearest([query])
+    best = router.best(query, no_words)
+    assert best is not None
+    assert {*best.ids} == {*names[1:]}
 
 
 def test_an_index_agrees_with_exact_search_while_memories_come_and_go(

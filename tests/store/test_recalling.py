@@ -49,6 +49,23 @@ def scores_by_words(store: MemoryStore, question: str) -> dict[str, float]:
     return {rows[n]: float(found.by_number[n - found.numbers[0]]) for n in found.numbers.tolist()}
 
 
+class Counted(frozenset[str]):
+    """A set that counts how often it was asked for an id."""
+
+    asked = 0
+
+    def __contains__(self, name: object) -> bool:
+        self.asked += 1
+        return super().__contains__(name)
+
+
+def test_a_search_ends_where_no_further_hit_reaches_the_least_score(store: MemoryStore) -> None:
+    store.add_batch([store.new_memory(f"The boat {n} sails.", user="Mia") for n in range(50)])
+    among = Counted(one.id for one in store.memories())
+    assert store.search("Which boat sails?", 5, user="Mia", min_score=99.0, among=among) == []
+    assert among.asked == 50, "once, not once more for each time that the search widens"
+
+
 def test_a_scope_is_a_part_of_what_a_user_has(store: MemoryStore) -> None:
     for n in range(20):
         one = store.new_memory(f"The boat {n} sails.", user="Mia")
