@@ -537,13 +537,23 @@ def _forget_matching(context: typer.Context, description: str, user: str, yes: b
     """Show the memories of a user that a description names, ask, and erase them."""
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         found = assembly.described(reader, user, description)
-        hint = users_hint(store, user) or "; a name alone names all with it"
-    if not found:
+        waiting = assembly.described_turns(reader, user, description)
+        hint = users_hint(store, user) or f"; `memory-dedup list --user {user}` shows all"
+    if not found and not waiting:
         err().print(f"nothing of {user} is named by {description!r}{hint}")
         return
-    show(grid([(memory.id, Text(excerpt(memory.content))) for memory in found], fixed=1))
-    err().print(f"{counted(len(found), 'memory')} of {user}, with all that they were made from")
+    rows = [(memory.id, Text(excerpt(memory.content))) for memory in found]
+    rows += [("not extracted yet", Text(excerpt(one.turn.text))) for one in waiting]
+    show(grid(rows, fixed=1))
+    turns = f" and {counted(len(waiting), 'waiting turn')}" if waiting else ""
+    err().print(
+        f"{counted(len(found), 'memory')}{turns} of {user}, with all that they were made from"
+    )
     confirm(yes, "erase them for good?", "nothing was erased")
+    if waiting:
+        with assembly.open_existing_store(context.obj) as store:
+            gone = assembly.forget_turns(store.ledger, store.index, user, description)
+        err().print(f"{counted(gone, 'waiting turn')} erased")
     for memory in found:
         forget(context, memory.id)
 
