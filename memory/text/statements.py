@@ -186,7 +186,7 @@ _LABEL = re.compile(r":(?=\s|$)|：|^>")
 """What stands before the words of somebody else, in any language."""
 _OPENED = re.compile(r"(?:(?<![^\s(])\"|[“„«»「『])(?=[\s\w¿¡])")
 _OPENED_BEFORE_I = re.compile(r"(?<![^\s(])['‘`](?=(?:I|[Mm]y|[Ww]e)\b)")
-_LINE_END = re.compile(r"[ \t\r]*+\n")
+_LINE_END = re.compile(r"(?<![ \t\r])[ \t\r]*+\n")
 _MOST_QUOTED, _SALUTATION = 2_000, 3
 
 
