@@ -392,7 +392,7 @@ def is_kept_as_said(sentence: str, bare: str) -> bool:
     [True, False]
     """
     words = len(sentence) // 2 if has_cjk(sentence) else len(sentence.split())
-    if is_question(sentence) or words > _LONGEST or "\ufffd" in sentence:
+    if is_question(sentence) or words > _LONGEST or "\ufffd" in sentence:  # bytes of no text
         return False
     is_english = language_of(sentence) == ENGLISH or may_be_english(sentence)
     if not is_english and tells_of_self(sentence, in_english=False):
