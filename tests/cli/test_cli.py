@@ -1179,6 +1179,12 @@ def test_a_description_names_turns_that_wait_too(run: Run, tmp_path: Path) -> No
     with Ledger.create(url) as ledger, ledger.writing() as writer:
         for n, text in enumerate(("my pin is 4711", "I sail.")):
             writer.turns.keep(turn(text, n), str(n))
+    for words in (("list", "--user", "Mia"), ("recall", "rowing", "--user", "Mia")):
+        assert (
+            "2 turns of Mia not extracted yet: the bot does it"
+            in run("memory-dedup", *words).stderr
+        )
+    assert run("memory-dedup", "recall", "rowing").stdout.endswith("Mia rows. [Mia]\n")
     shown = run("memory-dedup", "forget", "--user", "Mia", "--matching", "my pin", "--yes")
     assert shown.stdout.split() == ["not", "extracted", "yet", "my", "pin", "is", "4711"]
     assert shown.stderr.endswith("1 waiting turn erased\n")
