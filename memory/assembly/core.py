@@ -35,6 +35,8 @@ from memory.store import (
     answer as answer,
     described as described,
     erase as erase,
+    described_turns as described_turns,
+    forget_turns as forget_turns,
     forget_user as forget_user,
     plan_undo as plan_undo,
     reworded as reworded,

@@ -97,6 +97,7 @@ def list_(
         ]
         if not found:
             err().print(f"nothing is stored{users_hint(store, user)}")
+        _tell_of_waiting(reader, user)
     if as_json:
         show_json([memory.model_dump(mode="json") for memory in found])
         return
@@ -134,12 +135,23 @@ def recall(
         whose |= {"include_superseded": include_superseded, "as_of": as_of}
         found = store.search(query, k, **whose, min_score=min_score)
         others = "" if found or user is None else users_hint(store, user)
+        with store.ledger.reading() as reader:
+            _tell_of_waiting(reader, user)
     if not found:
         err().print(f"nothing found{others}")
     if as_json:
         show_json([_hit_json(hit) for hit in found])
         return
-    show(grid(map(_hit_row, found), fixed=2))
+    show(grid((_hit_row(hit, tells_user=user is None) for hit in found), fixed=2))
+
+
+def _tell_of_waiting(reader: assembly.Reader, user: str | None) -> None:
+    """Say how many turns of a user, or of all, are no memories yet."""
+    waiting = [one.turn for one in reader.turns.waiting() if not one.turn.is_bot]
+    count = sum(user is None or turn.speaker == clean(user) for turn in waiting)
+    if count:
+        said = counted(count, "turn") + (f" of {user}" if user else "")
+        err().print(f"{said} not extracted yet: the bot does it while it runs, or in its `settle`")
 
 
 def users_hint(store: assembly.MemoryStore, user: str) -> str:
@@ -166,8 +178,9 @@ def _hit_json(hit: models.SearchResult) -> dict[str, Any]:
     return {**hit.memory.model_dump(mode="json"), "score": hit.score, **also}
 
 
-def _hit_row(hit: models.SearchResult) -> tuple[str, str, Text]:
+def _hit_row(hit: models.SearchResult, *, tells_user: bool) -> tuple[str, str, Text]:
     text = Text(excerpt(hit.memory.content))
+    text += f" [{hit.memory.user}]" if tells_user and hit.memory.user else ""
     text += f"\nalso: {', '.join(one.id for one in hit.also)}" if hit.also else ""
     text += f"\nmay be outdated by {hit.newer}" if hit.newer else ""
     text += f"\nheld until {hit.until:%Y-%m-%d}" if hit.until else ""
@@ -537,13 +550,23 @@ def _forget_matching(context: typer.Context, description: str, user: str, yes: b
     """Show the memories of a user that a description names, ask, and erase them."""
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         found = assembly.described(reader, user, description)
-        hint = users_hint(store, user) or "; a name alone names all with it"
-    if not found:
+        waiting = assembly.described_turns(reader, user, description)
+        hint = users_hint(store, user) or f"; `memory-dedup list --user {user}` shows all"
+    if not found and not waiting:
         err().print(f"nothing of {user} is named by {description!r}{hint}")
         return
-    show(grid([(memory.id, Text(excerpt(memory.content))) for memory in found], fixed=1))
-    err().print(f"{counted(len(found), 'memory')} of {user}, with all that they were made from")
+    rows = [(memory.id, Text(excerpt(memory.content))) for memory in found]
+    rows += [("not extracted yet", Text(excerpt(one.turn.text))) for one in waiting]
+    show(grid(rows, fixed=1))
+    turns = f" and {counted(len(waiting), 'waiting turn')}" if waiting else ""
+    err().print(
+        f"{counted(len(found), 'memory')}{turns} of {user}, with all that they were made from"
+    )
     confirm(yes, "erase them for good?", "nothing was erased")
+    if waiting:
+        with assembly.open_existing_store(context.obj) as store:
+            gone = assembly.forget_turns(store.ledger, store.index, user, description)
+        err().print(f"{counted(gone, 'waiting turn')} erased")
     for memory in found:
         forget(context, memory.id)
 

@@ -432,7 +432,7 @@ class ChatMemory:
 
         It says which memories `forget` would have to erase; look at them first. A name, an e-mail
         address or a number of six or more digits in the description must be in each of them.
-        Superseded memories are among them.
+        Superseded memories are among them. Turns that wait are not: call `settle` first.
 
         >>> outcome = await chat.remember("Eve's phone number is 5550100.", user="Eve")
         >>> [found.content for found in await chat.matching("Eve's phone number", user="Eve")]

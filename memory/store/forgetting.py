@@ -343,6 +343,49 @@ def _forget_said_by(writer: Writer, user: str) -> None:
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
 
 
+def described_turns(reader: Reader, user: str, description: str) -> list[PendingTurn]:
+    """Return the waiting turns of a user that `matching` names, oldest first.
+
+    >>> with store.ledger.reading() as reader:
+    ...     described_turns(reader, "Gil", "the yak")
+    []
+    """
+    said = {
+        f"mem_{one.seq:012x}": one
+        for one in reader.turns.waiting()
+        if one.turn.speaker == clean(user)
+    }
+    told = (
+        Memory(id=name, content=f"{user}: {one.turn.text}", user=user, timestamp=one.turn.at)
+        for name, one in said.items()
+    )
+    return [said[memory.id] for memory in matching(told, description)]
+
+
+def forget_turns(ledger: Ledger, index: SearchRouter, user: str, description: str) -> int:
+    """Erase the waiting turns of a user that a description names; return how many.
+
+    The bot's waiting turns of these conversations may quote them, so they are erased too.
+
+    >>> forget_turns(store.ledger, store.index, "Gil", "the yak")
+    0
+    """
+    with ledger.writing() as writer:
+        named = described_turns(writer, user, description)
+        conversations = {one.turn.conversation for one in named}
+        for one in writer.turns.waiting():
+            if one in named or (one.turn.is_bot and one.turn.conversation in conversations):
+                writer.turns.drop(one.seq)
+        if named:
+            writer.turns.clear_extracted(conversations)
+            for conversation in sorted(conversations):
+                writer.leases.free(conversation)
+            writer.set_meta(_UNSCRUBBED, uuid4().hex)
+    if named:
+        scrub(ledger, index)
+    return len(named)
+
+
 class TurnsToForget:
     """Finds what must be removed from turns when the memories `gone` are forgotten.
 

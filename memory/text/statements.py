@@ -186,7 +186,7 @@ _LABEL = re.compile(r":(?=\s|$)|：|^>")
 """What stands before the words of somebody else, in any language."""
 _OPENED = re.compile(r"(?:(?<![^\s(])\"|[“„«»「『])(?=[\s\w¿¡])")
 _OPENED_BEFORE_I = re.compile(r"(?<![^\s(])['‘`](?=(?:I|[Mm]y|[Ww]e)\b)")
-_LINE_END = re.compile(r"(?<![ \t\r])[ \t\r]*+\n")
+_ENDS_LINE = re.compile(r"[ \t\r]*+\n").match
 _MOST_QUOTED, _SALUTATION = 2_000, 3
 
 
@@ -202,7 +202,7 @@ def _own_words(text: str, speaker: str) -> tuple[list[str], str]:
         at = text.index(sentence, at)
         request = _request(sentence)
         bare = without_lead(request["what"].strip() if request else sentence)
-        ends_line = _LINE_END.match(text, at + len(sentence))
+        ends_line = _ENDS_LINE(text, at + len(sentence))
         if _quotes(bare, speaker) or (ends_line and _introduces(bare, following)):
             rest = text[at:].strip()
             return own, rest if len(rest) <= _MOST_QUOTED else ""

@@ -29,12 +29,14 @@ from memory.cli.commands import app
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange import Reading, langgraph_at, note_reading
+from memory.ledger import Ledger
 from memory.models import Action, Decision, Survivor
 from memory.text import counted
 from orchestrator import app as chat
 from tests import commands
 from tests.gemini_server import GeminiServer
 from tests.gemini_server import failed as gemini_failed
+from tests.turns import turn
 
 ROOT = Path(__file__).parent.parent.parent
 MODULES = {"memory-dedup": "memory", "memory-chat": "orchestrator"}
@@ -210,7 +212,7 @@ def test_what_a_description_names_is_shown_and_erased(run: Run) -> None:
     assert "Mia rows." not in shown.stdout
     assert [one["content"] for one in exported(run)] == ["Mia rows."]
     again = run("memory-dedup", "forget", "--user", "Mia", "--matching", "Ana").stderr
-    assert again == "nothing of Mia is named by 'Ana'; a name alone names all with it\n"
+    assert again == ("nothing of Mia is named by 'Ana'; `memory-dedup list --user Mia` shows all\n")
     nobody = run("memory-dedup", "forget", "--user", "mia", "--matching", "Ana").stderr
     assert nobody == "nothing of mia is named by 'Ana': no memory is about 'mia'; there is Mia\n"
 
@@ -1169,6 +1171,26 @@ def test_forgetting_goes_on_where_the_workspace_is_gone(run: Run, tmp_path: Path
         assert ("the workspace may still mention it" in said) is not private
         assert "erased" in said
     assert exported(run) == []
+
+
+def test_a_description_names_turns_that_wait_too(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "remember", "Mia rows.", "--user", "Mia")
+    url = f"sqlite:///{tmp_path}/data/ledger.db"
+    with Ledger.create(url) as ledger, ledger.writing() as writer:
+        for n, text in enumerate(("my pin is 4711", "I sail.")):
+            writer.turns.keep(turn(text, n), str(n))
+    for words in (("list", "--user", "Mia"), ("recall", "rowing", "--user", "Mia")):
+        assert (
+            "2 turns of Mia not extracted yet: the bot does it"
+            in run("memory-dedup", *words).stderr
+        )
+    assert run("memory-dedup", "recall", "rowing").stdout.endswith("Mia rows. [Mia]\n")
+    shown = run("memory-dedup", "forget", "--user", "Mia", "--matching", "my pin", "--yes")
+    assert shown.stdout.split() == ["not", "extracted", "yet", "my", "pin", "is", "4711"]
+    assert shown.stderr.endswith("1 waiting turn erased\n")
+    with Ledger.create(url) as ledger, ledger.reading() as reader:
+        assert [one.turn.text for one in reader.turns.waiting()] == ["I sail."]
+    assert b"4711" not in (tmp_path / "data" / "ledger.db").read_bytes()
 
 
 def test_a_users_name_with_space_around_it_is_the_same_name(run: Run, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from memory.models import (
     Outcome,
     Turn,
 )
-from memory.store.forgetting import forget_user
+from memory.store.forgetting import forget_turns, forget_user
 from memory.store.store import MemoryStore
 from memory.text import text_key
 from tests.conftest import MakeMemory
@@ -325,3 +325,11 @@ MEANWHILE = [
     "I drive a red juniper99 van. I row.",
     "I drive a blue juniper99 van. I ski.",
 ]
+
+
+def test_a_description_names_waiting_turns_of_one_user(store: MemoryStore) -> None:
+    keep(store, turn("my pin is 4711", 0), turn("I sail.", 1), turn("my pin is 1", 2, "Jonas"))
+    keep(store, turn("Your pin is 4711, then.", 3, "bot", is_bot=True))
+    assert forget_turns(store.ledger, store.index, "Mia", "the moon") == 0
+    assert forget_turns(store.ledger, store.index, "Mia", "Mia's pin") == 1
+    assert waiting(store) == ["I sail.", "my pin is 1"]
