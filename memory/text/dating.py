@@ -145,8 +145,26 @@ def _english(text: str, period: Period) -> str:
         preposition = "since"
     elif word in _NO_PREPOSITION:
         return noun
-    written = f"{preposition} {noun}"
-    return written[0].upper() + written[1:] if _OPENS.search(before) else written
+    written = _after_verb(text, period, preposition, noun)
+    return written[:1].upper() + written[1:] if _OPENS.search(before) else written
+
+
+def _after_verb(text: str, period: Period, preposition: str, noun: str) -> str:
+    """Return the date after those words of the period that may belong to the verb: "come over".
+
+    Only an article and the preposition that the date is written with are replaced.
+    """
+    kept = text[period.start : period.end].split()[: -len(period.words.split())]
+    has_article = bool(kept) and kept[-1].lower() in _NOT_AFTER
+    kept = kept[:-1] if has_article else kept
+    if kept and kept[-1].lower() == preposition:
+        kept, preposition = kept[:-1], kept[-1]
+    elif kept and kept[-1].lower() not in _WRITTEN:
+        if not has_article and period.grain > Grain.WEEKEND:
+            return ""  # "came over last week"
+        if has_article or period.grain is not Grain.DAY:
+            preposition = ""
+    return " ".join(filter(None, (*kept, preposition, noun)))
 
 
 def _filled(
@@ -177,6 +195,7 @@ _ENGLISH = {
     Grain.WEEK: "in the week of {d} {month} {y}", Grain.MONTH: "in {month} {y}",
     Grain.SEASON: "in {season} {years}", Grain.YEAR: "in {y}",
 }  # fmt: skip
+_WRITTEN = {template.partition(" ")[0] for template in _ENGLISH.values()}
 _JAPANESE = {
     Grain.PART: "{y}年{m}月{d}日の{part}", Grain.DAY: "{y}年{m}月{d}日",
     Grain.WEEKEND: "{y}年{m}月{d}日の週末", Grain.WEEK: "{y}年{m}月{d}日の週",
