@@ -484,6 +484,8 @@ def runs(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         show_json([{**asdict(run), "began_at": run.began_at.isoformat()} for run in found])
         return
+    if not found:
+        err().print("no runs")
     rows = []
     for run in found:
         counts = [*run.decisions.items(), ("pending", run.pending), ("undone", run.undone)]

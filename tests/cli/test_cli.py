@@ -367,6 +367,12 @@ def test_one_memory_is_shown_with_all_it_stands_for(run: Run, tmp_path: Path) ->
         assert "no live memory has the id 'mem_000000000000'" in refused.stderr
 
 
+def test_a_store_without_runs_says_so(run: Run) -> None:
+    run("memory-dedup", "remember", "--user", "Mia", "Mia has a cat.")
+    said = run("memory-dedup", "history", "--runs")
+    assert (said.stdout.strip(), said.stderr) == ("", "no runs\n")
+
+
 def test_a_run_is_listed_and_taken_back_whole(run: Run, tmp_path: Path) -> None:
     run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
     before = run("memory-dedup", "export").stdout
