@@ -28,7 +28,7 @@ _INFORMAL = [
         (r"\bkinda\b", "kind of"),
         (r"(?<=\w)'s (?=(?:my|our|definitely|mostly|one of|always|a)\b)", " is "),
         (r"(?<=\w)'s (?=(?:allowed|helped|taught|given|become|been)\b)", " has "),
-        (r"\b(?:btw|by the way),? ?", ""), (r"\bi\b(?=[ ']|$)", "I"),
+        (r"(?<!\w )\b(?:btw|by the way),? ?", ""), (r"\bi\b(?=[ ']|$)", "I"),
         (r"\s+", " "),
     )
 ]  # fmt: skip

@@ -218,6 +218,7 @@ _KEEPS = re.compile(
     "running|dating|raising|studying|used to (?:love|play|work|live|be|have|own)"
     r")\b|\ballergic\b|\bmy (?:favou?rite|fave|name|birthday|job)\b|(?:'d|\bwould) love to\b|"
     r"\bwent \w+ing\b"
+    r"|\bI(?:'m| am| was) an? |\bI never \w"
     r"|\b(?:got|was|am|'m) (?:married|engaged|promoted|hired|fired|divorced|accepted|born|drafted|"
     r"diagnosed|raised|elected|retired)\b|\bon my (?:\w+ )?list\b"
     r"|\b(?:helps?|allow(?:s|ed)|lets|taught|teach(?:es)?) me\b|\b(?:fave|favou?rite|hobby|"

@@ -112,11 +112,21 @@ def test_what_is_said_before_a_quotation_is_rewritten() -> None:
         ("I can only work mornings", "Mia can only work mornings."),
         ("I'd like a window seat", "Mia would like a window seat."),
         ("I had soup with a client", "Mia had soup with a client."),
+        ("I'm a nurse", "Mia is a nurse."),
+        ("I never learned to swim", "Mia never learned to swim."),
     ],
 )
 def test_no_part_of_a_fact_is_dropped(text: str, stated: str) -> None:
     [one] = told(text)
     assert one.endswith(stated)
+
+
+def test_by_the_way_separates_two_clauses() -> None:
+    assert told("im mia btw, i live in leeds with my gf Priya") == [
+        "Mia is mia btw.",
+        "Mia lives in leeds with their gf Priya.",
+    ]
+    assert told("btw, my dog is called Rex") == ["Mia's dog is called Rex."]
 
 
 @pytest.mark.parametrize(
