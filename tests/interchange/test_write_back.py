@@ -396,6 +396,7 @@ def test_a_crash_of_chroma_while_it_writes_is_an_error_and_another_run_does_the_
     def crashes(process: ChromaProcess, collection: Any, method: str, **arguments: Any) -> Any:
         if method == "delete":
             os.kill(process.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # until it is dead
         return call(process, collection, method, **arguments)
 
     with monkeypatch.context() as patched:
