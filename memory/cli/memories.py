@@ -549,28 +549,39 @@ def forget(
 
 
 def _forget_matching(context: typer.Context, description: str, user: str, yes: bool) -> None:
-    """Show the memories of a user that a description names, ask, and erase them."""
-    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
-        found = assembly.described(reader, user, description)
-        waiting = assembly.described_turns(reader, user, description)
-        hint = users_hint(store, user) or f"; `memory-dedup list --user {user}` shows all"
+    """Show the memories and turns of a user that a description names, ask, and erase them."""
+    found, waiting = _named(context, description, user)
     if not found and not waiting:
-        err().print(f"nothing of {user} is named by {description!r}{hint}")
-        return
-    rows = [(memory.id, Text(excerpt(memory.content))) for memory in found]
-    rows += [("not extracted yet", Text(excerpt(one.turn.text))) for one in waiting]
-    show(grid(rows, fixed=1))
-    turns = f" and {counted(len(waiting), 'waiting turn')}" if waiting else ""
-    err().print(
-        f"{counted(len(found), 'memory')}{turns} of {user}, with all that they were made from"
-    )
-    confirm(yes, "erase them for good?", "nothing was erased")
-    if waiting:
-        with assembly.open_existing_store(context.obj) as store:
-            gone = assembly.forget_turns(store.ledger, store.index, user, description)
-        err().print(f"{counted(gone, 'waiting turn')} erased")
-    for memory in found:
-        forget(context, memory.id)
+        with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+            hint = users_hint(store, user) or f"; `memory-dedup list --user {user}` shows all"
+            err().print(f"nothing of {user} is named by {description!r}{hint}")
+            _tell_of_waiting(reader, user)
+    while found or waiting:
+        rows = [(memory.id, Text(excerpt(memory.content))) for memory in found]
+        rows += [("not extracted yet", Text(excerpt(turn.text))) for turn in waiting]
+        show(grid(rows, fixed=1))
+        turns = f" and {counted(len(waiting), 'waiting turn')}" if waiting else ""
+        err().print(
+            f"{counted(len(found), 'memory')}{turns} of {user}, with all that they were made from"
+        )
+        confirm(yes, "erase them for good?", "nothing was erased")
+        if waiting:
+            with assembly.open_existing_store(context.obj) as store:
+                gone = assembly.forget_turns(store.ledger, store.index, user, description)
+            err().print(f"{counted(gone, 'waiting turn')} erased")
+        for memory in found:
+            forget(context, memory.id)
+        found, waiting = _named(context, description, user)  # a turn may be a memory by now
+
+
+def _named(
+    context: typer.Context, description: str, user: str
+) -> tuple[list[models.Memory], list[models.Turn]]:
+    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+        return (
+            assembly.described(reader, user, description),
+            [one.turn for one in assembly.described_turns(reader, user, description)],
+        )
 
 
 def _confirm_forgetting(store: assembly.MemoryStore, user: str, yes: bool) -> None:

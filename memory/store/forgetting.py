@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -132,13 +132,9 @@ def erase(
 
 
 def _with_origins(reader: Reader, memory_id: str, lineage: bool) -> tuple[list[Row], list[Memory]]:
-    alive, end = reader.memories.living(memory_id), reader.memories.row(memory_id)
+    alive, end = reader.memories.living(memory_id), _end(reader.memories.row, memory_id)
     if alive is not None and alive.memory.id != memory_id:
         raise StillStatedBy(memory_id, alive.memory.id)
-    seen = set[str]()  # a damaged ledger may lead back
-    while end is not None and end.until is None and end.successor_id and not seen & {end.memory.id}:
-        seen.add(end.memory.id)
-        end = reader.memories.row(end.successor_id)
     if end is None or end.forgotten:
         raise MemoryNotFound(memory_id)
     memory_id = end.memory.id
@@ -147,6 +143,17 @@ def _with_origins(reader: Reader, memory_id: str, lineage: bool) -> tuple[list[R
     rows = reader.memories.rows([*names, *reader.memories.ancestors(*names)])
     origins = (row.memory for name, row in rows.items() if name != memory_id)
     return list(rows.values()), [end.memory, *origins]
+
+
+def _end(row_of: Callable[[str], Row | None], memory_id: str) -> Row | None:
+    """Return the memory that stands for a replaced one: a live, superseded or expired one."""
+    seen = set[str]()  # a damaged ledger may lead back
+    row = row_of(memory_id)
+    while row is not None and row.until is None and row.successor_id and memory_id not in seen:
+        seen.add(memory_id)
+        memory_id = row.successor_id
+        row = row_of(memory_id)
+    return row
 
 
 @dataclass(frozen=True)
@@ -350,10 +357,9 @@ def described_turns(reader: Reader, user: str, description: str) -> list[Pending
     ...     described_turns(reader, "Gil", "the yak")
     []
     """
+    speaker = clean(user)
     said = {
-        f"mem_{one.seq:012x}": one
-        for one in reader.turns.waiting()
-        if one.turn.speaker == clean(user)
+        f"mem_{one.seq:012x}": one for one in reader.turns.waiting() if one.turn.speaker == speaker
     }
     told = (
         Memory(id=name, content=f"{user}: {one.turn.text}", user=user, timestamp=one.turn.at)
@@ -365,7 +371,8 @@ def described_turns(reader: Reader, user: str, description: str) -> list[Pending
 def forget_turns(ledger: Ledger, index: SearchRouter, user: str, description: str) -> int:
     """Erase the waiting turns of a user that a description names; return how many.
 
-    The bot's waiting turns of these conversations may quote them, so they are erased too.
+    A turn goes whole. The bot's waiting turns of these conversations may quote them, so they are
+    erased too, and so are facts that were found in them and in other turns.
 
     >>> forget_turns(store.ledger, store.index, "Gil", "the yak")
     0
@@ -373,17 +380,31 @@ def forget_turns(ledger: Ledger, index: SearchRouter, user: str, description: st
     with ledger.writing() as writer:
         named = described_turns(writer, user, description)
         conversations = {one.turn.conversation for one in named}
+        gone = {(one.turn.conversation, one.name) for one in named}
         for one in writer.turns.waiting():
             if one in named or (one.turn.is_bot and one.turn.conversation in conversations):
                 writer.turns.drop(one.seq)
+            elif one.candidates is not None:
+                left = [
+                    fact
+                    if fact and gone.isdisjoint((one.turn.conversation, n) for n in fact.said_in)
+                    else None
+                    for fact in one.candidates
+                ]
+                writer.turns.keep_candidates(one.seq, left)
         if named:
-            writer.turns.clear_extracted(conversations)
-            for conversation in sorted(conversations):
-                writer.leases.free(conversation)
+            _start_again(writer, conversations)
             writer.set_meta(_UNSCRUBBED, uuid4().hex)
     if named:
         scrub(ledger, index)
     return len(named)
+
+
+def _start_again(writer: Writer, conversations: Set[str]) -> None:
+    """Erase the extracted turns of conversations, and let extractions under way start again."""
+    writer.turns.clear_extracted(conversations)
+    for conversation in sorted(conversations):
+        writer.leases.free(conversation)
 
 
 class TurnsToForget:
@@ -449,9 +470,7 @@ class TurnsToForget:
                 writer.turns.drop(change.seq)
             else:
                 writer.turns.reword(change.seq, change.turn)
-        writer.turns.clear_extracted(self._conversations)
-        for conversation in sorted(self._conversations):
-            writer.leases.free(conversation)
+        _start_again(writer, self._conversations)
 
     def _of_person(self, waiting: PendingTurn) -> _Change | None:
         turn, contents = waiting.turn, self._contents.get(waiting.turn.speaker, ())
@@ -638,15 +657,9 @@ def described(reader: Reader, user: str, description: str) -> list[Memory]:
     ['Gil has a yak!']
     """
     rows = {row.memory.id: row for row in reader.memories.first_of(clean(user), None)}
-    found = {}
-    for memory in matching((row.memory for row in rows.values()), description):
-        row: Row | None = rows[memory.id]
-        for _ in rows:  # a damaged ledger may lead back
-            if row is None or row.live or row.until is not None:
-                break
-            row = rows.get(row.successor_id or "")
-        if row is not None:
-            found[row.memory.id] = row.memory
+    named = matching((row.memory for row in rows.values()), description)
+    ends = (_end(rows.get, memory.id) for memory in named)
+    found = {row.memory.id: row.memory for row in ends if row is not None}
     return sorted(found.values(), key=lambda memory: memory.timestamp, reverse=True)
 
 

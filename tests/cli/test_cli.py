@@ -24,6 +24,7 @@ import typer.main
 from chromadb.config import Settings
 from typer.testing import CliRunner
 
+from memory import assembly
 from memory.assembly import open_store
 from memory.cli.commands import app
 from memory.config import Config, MemoryConfig
@@ -31,6 +32,7 @@ from memory.errors import InputError
 from memory.interchange import Reading, langgraph_at, note_reading
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Survivor
+from memory.search import SearchRouter
 from memory.text import counted
 from orchestrator import app as chat
 from tests import commands
@@ -1197,6 +1199,30 @@ def test_a_description_names_turns_that_wait_too(run: Run, tmp_path: Path) -> No
     with Ledger.create(url) as ledger, ledger.reading() as reader:
         assert [one.turn.text for one in reader.turns.waiting()] == ["I sail."]
     assert b"4711" not in (tmp_path / "data" / "ledger.db").read_bytes()
+
+
+def test_a_named_turn_that_becomes_a_memory_meanwhile_is_erased_too(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("memory-dedup", "remember", "Mia rows.", "--user", "Mia")
+    url = f"sqlite:///{tmp_path}/data/ledger.db"
+    with Ledger.create(url) as ledger, ledger.writing() as writer:
+        writer.turns.keep(turn("my pin is 4711"), "0")
+    erase = assembly.forget_turns
+
+    def extracted_first(ledger: Ledger, index: SearchRouter, *named: str) -> int:
+        with ledger.writing() as writer:
+            for one in writer.turns.waiting():
+                writer.turns.finish(one.seq)
+        run("memory-dedup", "remember", "Mia's pin is 4711.", "--user", "Mia")
+        return erase(ledger, index, *named)
+
+    monkeypatch.setattr(assembly, "forget_turns", extracted_first)
+    monkeypatch.chdir(tmp_path)
+    words = ["forget", "--user", "Mia", "--matching", "Mia's pin", "--yes"]
+    said = CliRunner().invoke(app, words).output
+    assert "0 waiting turns erased" in said, said
+    assert [one["content"] for one in exported(run)] == ["Mia rows."]
 
 
 def test_a_users_name_with_space_around_it_is_the_same_name(run: Run, tmp_path: Path) -> None:

@@ -333,3 +333,17 @@ def test_a_description_names_waiting_turns_of_one_user(store: MemoryStore) -> No
     assert forget_turns(store.ledger, store.index, "Mia", "the moon") == 0
     assert forget_turns(store.ledger, store.index, "Mia", "Mia's pin") == 1
     assert waiting(store) == ["I sail.", "my pin is 1"]
+
+
+def test_a_fact_found_in_a_named_turn_goes_with_it(store: MemoryStore) -> None:
+    keep(store, turn("My pin has changed.", 0), turn("It is 4711 now.", 1))
+    with store.ledger.writing() as writer:
+        first, second = writer.turns.waiting()
+        said_in = (first.name, second.name)
+        pin, sails = (
+            KeptCandidate(content=text, user="Mia", intensity=1.0, said_in=names)
+            for text, names in (("Mia's pin is 4711.", said_in), ("Mia sails.", said_in[1:]))
+        )
+        writer.turns.keep_candidates(second.seq, [pin, sails])
+    assert forget_turns(store.ledger, store.index, "Mia", "Mia's pin") == 1
+    assert candidates(store) == [(None, sails)]
